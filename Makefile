@@ -1,0 +1,48 @@
+# On a fresh machine every target first builds the environment it needs; afterwards that costs nothing.
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint bench reproduce-table reproduce-figure sweep report clean
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	"$$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo "$$python" && break; done)
+WORKERS ?= 2
+
+help: ## show this text
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
+		printf '  make %-18s %s\n' "$$target" "$$text"; done
+
+setup: $(INSTALLED) ## make .venv and install silobench with its development tools into it
+
+$(INSTALLED): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "silobench needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+test: setup ## run the tests (WORKERS=2 processes)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: setup ## check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## measure speed against a plain loop, into results/benchmarks/
+	$(BIN)/python scripts/bench_speed.py
+
+reproduce-table: setup ## re-run a printed table: TABLE=fenda/2-heart; without TABLE the quickstart
+	$(BIN)/silobench reproduce-table $(TABLE)
+
+reproduce-figure: setup ## re-run a printed figure: FIGURE=fenda/3-heart
+	$(BIN)/silobench reproduce-figure $(FIGURE)
+
+sweep: setup ## run a study file of your own: STUDY=my-study.toml
+	$(BIN)/silobench sweep $(STUDY)
+
+report: setup ## rebuild every table and figure from the records at hand
+	$(BIN)/silobench report
+
+clean: ## remove the environment and the caches; results stay
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

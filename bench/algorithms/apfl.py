@@ -1,0 +1,63 @@
+"""APFL (Deng et al., 2020), as FENDA-FL runs it: twin models whose outputs are mixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad
+
+from bench.algorithms.base import Algorithm, Batch, Site, Tree, searchable
+from bench.models.functional import Model
+from bench.registry import register
+
+
+@register("apfl")
+@dataclass(frozen=True)
+class Apfl(Algorithm):
+    """A global twin w in FedAvg and a local twin v that never leaves; they predict alpha v(x) + (1 - alpha) w(x).
+
+    Every local step: w takes a step on its own loss, then v one on the loss of the mix with the new w. After the
+    first local step of a round alpha moves by -alpha_lr (<v - w, alpha g_v + (1 - alpha) g_w> + 0.02 alpha), with
+    g_v and g_w the gradients of the mix's loss, and is cut to [0, 1]; it starts at 0.5 and stays with its client.
+    The paper mixes weights and updates alpha in every step; FENDA-FL's numbers were made as here (outputs, once a
+    round). alpha = 1 without alpha_lr is local training. Travels: d up, d down.
+    """
+
+    alpha_lr: Any = searchable(0.01, log=(1e-4, 1.0))
+    alpha: Any = searchable(0.5)
+
+    def parameters(self, model: Model) -> int:
+        return 2 * model.trainable
+
+    def init_client(self, w: Tensor, site: Site) -> Tree:
+        state = site.optimizer.init(w)
+        alpha = torch.as_tensor(self.alpha, dtype=w.dtype)
+        return {"w": w, "v": w, "alpha": alpha, "optimizer_w": state, "optimizer_v": state}
+
+    def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        gradient, w = site.gradient(lambda w: self.loss(w, batch, client, received, site), client["w"])
+        w, optimizer_w = site.optimizer.step(w, gradient, client["optimizer_w"])
+        alpha = client["alpha"]
+
+        def mixed_loss(v: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+            # Three passes, three dropout masks: the global twin above (stream 0) and the two of the mix.
+            ours, theirs = site.forward(v, batch, stream=1), site.forward(w, batch, stream=2)
+            return site.loss(alpha * ours.output + (1 - alpha) * theirs.output, batch), ours.w
+
+        (g_v, g_w), moved = grad(mixed_loss, argnums=(0, 1), has_aux=True)(client["v"], w)
+        g_v, g_w = site.trained(g_v), site.trained(g_w)
+        v, optimizer_v = site.optimizer.step(site.moved(client["v"], moved), g_v, client["optimizer_v"])
+        slope = ((v - w) * (alpha * g_v + (1 - alpha) * g_w)).sum() + 0.02 * alpha
+        adapted = torch.clamp(alpha - self.alpha_lr * slope, 0, 1)
+        alpha = torch.where(site.step == 0, adapted, alpha)
+        return {"w": w, "v": v, "alpha": alpha, "optimizer_w": optimizer_w, "optimizer_v": optimizer_v}
+
+    def personal(self, client: Tree) -> Tree:
+        return {"w": client["w"], "v": client["v"], "alpha": client["alpha"]}
+
+    def predict(self, personal: Tree, x: Tensor, site: Site) -> Tensor:
+        ours, theirs = site.model(personal["v"], x).output, site.model(personal["w"], x).output
+        return personal["alpha"] * ours + (1 - personal["alpha"]) * theirs

@@ -1,0 +1,207 @@
+"""What an algorithm is: a few hooks, each with FedAvg's answer as the default.
+
+Every hook is written for ONE client of ONE run (``aggregate`` for the server of one run); the engine maps it over
+clients, seeds and settings. State is a plain tree: dictionaries of tensors. A hook returns new trees and never
+changes what it was given. Decisions that depend on numbers are written with ``torch.where``, not ``if``.
+
+A round, in order: ``download`` - ``start`` - ``step`` for every local step - ``end`` - ``aggregate``. Then every
+client downloads and starts again, and its personal model is validated: evaluation follows aggregation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad
+from torch.nn.functional import cosine_similarity, softplus
+from torch.utils import _pytree as pytree
+
+from bench.models.functional import Exchange, Forward, Model
+from bench.rng import fold
+
+Tree = dict[str, Any]
+
+
+def searchable(default: float, *, log: tuple[float, float] | None = None) -> Any:
+    """A per-run hyper-parameter: its default and, for searches, the range of its logarithmic scale."""
+    return field(default=default, metadata={"searchable": True, "log": log})
+
+
+class Batch(NamedTuple):
+    """A mini-batch: inputs, targets and sample weights (b,) that sum to 1 (0 for padding, 1/b without)."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor
+
+
+class Optimizer(Protocol):
+    """A client's optimiser as functions of the weight vector; ``lr`` is a number or a tensor of the run."""
+
+    lr: Any
+
+    def init(self, w: Tensor) -> Tree: ...
+
+    def step(self, w: Tensor, gradient: Tensor, state: Tree) -> tuple[Tensor, Tree]: ...
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a hook may use at its client; tensors are scalars of this client and this moment."""
+
+    model: Model
+    exchange: Exchange
+    criterion: Callable[[Tensor, Tensor], Tensor]  # (output, targets) -> loss of each sample (b,)
+    optimizer: Optimizer
+    clients: int
+    index: Tensor  # number of this client
+    samples: Tensor  # number of its training samples
+    steps: Tensor  # local steps it takes in this round
+    round: Tensor  # from 0
+    step: Tensor  # from 0 in every round
+    key: Tensor  # randomness of this local step
+
+    def share(self, w: Tensor) -> Tensor:
+        """The part of ``w`` that travels."""
+        return self.exchange.share(w)
+
+    def install(self, w: Tensor, part: Tensor) -> Tensor:
+        """``w`` with the part that travels replaced."""
+        return self.exchange.install(w, part)
+
+    def forward(self, w: Tensor, batch: Batch, stream: int = 0) -> Forward:
+        """A training pass (dropout on). Passes that must not share dropout masks use different streams."""
+        return self.model(w, batch.x, fold(self.key, torch.tensor(stream)))
+
+    def features(self, w: Tensor, batch: Batch) -> Tensor:
+        """The features (b, k) of a frozen model, in evaluation mode."""
+        return self.model(w, batch.x).features
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        """The task's loss of an output, averaged over the batch."""
+        return (self.criterion(output, batch.y) * batch.weight).sum()
+
+    def gradient(self, loss: Callable[[Tensor], tuple[Tensor, Tensor]], w: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient (d,) at ``w`` of a loss that returns (value, w moved on), and that moved ``w``.
+
+        What is not trained has gradient 0; ``w`` moves on only in batch-norm's running statistics.
+        """
+        gradient, moved = grad(loss, has_aux=True)(w)
+        return self.trained(gradient), self.moved(w, moved)
+
+    def trained(self, vector: Tensor) -> Tensor:
+        """``vector`` (d,) with zeros wherever a weight is not trained."""
+        trainable = self.model.trainable
+        if trainable == self.model.size:
+            return vector
+        return torch.cat([vector[:trainable], torch.zeros_like(vector[trainable:])])
+
+    def moved(self, w: Tensor, moved: Tensor) -> Tensor:
+        """``w`` with the running statistics of ``moved``."""
+        trainable = self.model.trainable
+        if trainable == self.model.size:
+            return w
+        return torch.cat([w[:trainable], moved[trainable:].detach()])
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """FedAvg's answers to every hook. A subclass is a frozen dataclass; its searchable fields are hyper-parameters."""
+
+    pooled: ClassVar[bool] = False  # train one client on everybody's samples
+    everywhere: ClassVar[bool] = False  # test each client's model on every client
+    optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # the optimisers its equations allow
+    parallel: ClassVar[bool] = False  # needs a model with local_extractor, global_extractor and head
+
+    @classmethod
+    def hyperparameters(cls) -> dict[str, float]:
+        """Names and defaults of the per-run hyper-parameters."""
+        return {each.name: each.default for each in fields(cls) if each.metadata.get("searchable")}  # type: ignore[misc]
+
+    def prepare(self, module: nn.Module) -> nn.Module:
+        """The module to train, given the study's."""
+        return module
+
+    def parameters(self, model: Model) -> int:
+        """How many trained weights a client's personal model has."""
+        return model.trainable
+
+    def shared(self, name: str, model: Model) -> bool:
+        """Whether the weight ``name`` travels."""
+        return True
+
+    def init_client(self, w: Tensor, site: Site) -> Tree:
+        """A client's state before the first round; ``w`` (d,) are the initial weights, the same for all clients."""
+        return {"w": w, "optimizer": site.optimizer.init(w)}
+
+    def init_server(self, w: Tensor) -> Tree:
+        """The server's state before the first round; ``w`` (s,) is the shared part of the initial weights."""
+        return {"w": w}
+
+    def download(self, server: Tree, client: Tensor) -> Tree:
+        """What the server sends to client number ``client`` at the start of a round."""
+        return {"w": server["w"]}
+
+    def start(self, client: Tree, received: Tree, site: Site) -> Tree:
+        """The client's state once it has taken in what it received; also what is validated."""
+        return {**client, "w": site.install(client["w"], received["w"])}
+
+    def loss(self, w: Tensor, batch: Batch, client: Tree, received: Tree, site: Site) -> tuple[Tensor, Tensor]:
+        """What a local step minimises, with ``w`` moved on (see :meth:`Site.gradient`)."""
+        forward = site.forward(w, batch)
+        return site.loss(forward.output, batch), forward.w
+
+    def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        """One local step."""
+        gradient, w = site.gradient(lambda w: self.loss(w, batch, client, received, site), client["w"])
+        w, state = site.optimizer.step(w, gradient, client["optimizer"])
+        return {**client, "w": w, "optimizer": state}
+
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        """The client's state after its last local step, and what it uploads."""
+        return client, {"w": site.share(client["w"])}
+
+    def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+        """The server's new state from the clients' uploads, stacked (C, ...); ``weights`` (C,) are n_i / n."""
+        return {**server, "w": mean(uploads["w"], weights)}
+
+    def personal(self, client: Tree) -> Tree:
+        """The part of a client's state that its personal model needs; this is what a checkpoint keeps."""
+        return {"w": client["w"]}
+
+    def predict(self, personal: Tree, x: Tensor, site: Site) -> Tensor:
+        """The personal model's output for inputs ``x`` (n, ...)."""
+        return site.model(personal["w"], x).output
+
+
+def mean(stacked: Tensor, weights: Tensor) -> Tensor:
+    """The mean over the leading axis of ``stacked`` (C, ...) with weights (C,) that sum to 1."""
+    return torch.tensordot(weights, stacked, dims=1)
+
+
+def uniform_mean(stacked: Tensor) -> Tensor:
+    """The plain mean over clients, (C, ...) -> (...)."""
+    return stacked.mean(0)
+
+
+def squared_distance(a: Tensor, b: Tensor) -> Tensor:
+    """||a - b||^2."""
+    return ((a - b) ** 2).sum()
+
+
+def contrast(z: Tensor, positive: Tensor, negative: Tensor, temperature: float) -> Tensor:
+    """-log of the positive's share in a softmax of cosines over ``temperature``, for every sample (b,).
+
+    -log(e^p / (e^p + e^n)) = softplus(n - p) with p = cos(z, positive) / temperature, n likewise (MOON, eq. 3).
+    """
+    difference = cosine_similarity(z, negative, dim=1) - cosine_similarity(z, positive, dim=1)
+    return softplus(difference / temperature)
+
+
+def count(tree: Tree | Mapping[str, Any]) -> int:
+    """How many floats a tree holds: the communication of one message."""
+    return sum(leaf.numel() for leaf in pytree.tree_leaves(tree))

@@ -1,0 +1,42 @@
+"""FedAdam (Reddi et al., 2021, algorithm 2), as FENDA-FL runs it (section 3 and appendix H)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bench.algorithms.base import Algorithm, Tree, mean, searchable
+from bench.models.functional import without_running_statistics
+from bench.registry import register
+
+
+@register("fedadam")
+@dataclass(frozen=True)
+class FedAdam(Algorithm):
+    """The server takes an Adam step along the clients' mean change.
+
+    Delta = sum_i (n_i / n) w_i - x;  m = b1 m + (1 - b1) Delta;  v = b2 v + (1 - b2) Delta^2;
+    x = x + server_lr m / (sqrt(v) + tau), elementwise, from m = v = 0 and without bias correction, with b1 = 0.9,
+    b2 = 0.99 and tau = 1e-9 (FENDA-FL, section 3). An Adam step on a batch-norm variance can make it negative
+    (appendix H), so batch-norm keeps no running statistics here. Travels: d up, d down.
+    """
+
+    server_lr: Any = searchable(0.1, log=(1e-5, 1.0))
+    beta1: ClassVar[float] = 0.9
+    beta2: ClassVar[float] = 0.99
+    tau: ClassVar[float] = 1e-9
+
+    def prepare(self, module: nn.Module) -> nn.Module:
+        return without_running_statistics(module)
+
+    def init_server(self, w: Tensor) -> Tree:
+        return {"w": w, "m": torch.zeros_like(w), "v": torch.zeros_like(w)}
+
+    def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+        delta = mean(uploads["w"], weights) - server["w"]
+        m = self.beta1 * server["m"] + (1 - self.beta1) * delta
+        v = self.beta2 * server["v"] + (1 - self.beta2) * delta**2
+        return {"w": server["w"] + self.server_lr * m / (torch.sqrt(v) + self.tau), "m": m, "v": v}

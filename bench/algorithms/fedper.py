@@ -1,0 +1,21 @@
+"""FedPer (Arivazhagan et al., 2019): federated base, personal head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.algorithms.base import Algorithm
+from bench.models.functional import Model
+from bench.registry import register
+
+
+@register("fedper")
+@dataclass(frozen=True)
+class FedPer(Algorithm):
+    """Base and head are trained together; the server averages the bases, every client keeps its head.
+
+    The head is the model's ``head``, or its last layer with parameters. Travels: d_base up, d_base down.
+    """
+
+    def shared(self, name: str, model: Model) -> bool:
+        return not model.in_head(name)

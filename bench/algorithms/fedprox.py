@@ -1,0 +1,27 @@
+"""FedProx (Li et al., 2020, algorithm 2), every client doing the same local work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from bench.algorithms.base import Batch, Site, Tree, searchable, squared_distance
+from bench.algorithms.fedavg import FedAvg
+from bench.registry import register
+
+
+@register("fedprox")
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """FedAvg whose local loss pulls towards the weights the round began with.
+
+    min_w F_i(w) + mu/2 ||w - w^t||^2 in every local step; mu = 0 is FedAvg. Travels: d up, d down.
+    """
+
+    mu: Any = searchable(0.1, log=(1e-3, 1.0))
+
+    def loss(self, w: Tensor, batch: Batch, client: Tree, received: Tree, site: Site) -> tuple[Tensor, Tensor]:
+        loss, moved = super().loss(w, batch, client, received, site)
+        return loss + self.mu / 2 * squared_distance(site.share(w), received["w"]), moved

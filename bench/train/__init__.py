@@ -1,0 +1,1 @@
+"""The engine: a population of runs (settings x seeds x clients) trained as one batched program."""

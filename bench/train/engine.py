@@ -1,0 +1,308 @@
+"""From a method's settings and seeds to outcomes: names resolved, a mapper chosen, rounds run, models tested."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from bench import registry
+from bench.algorithms.base import Algorithm
+from bench.models.functional import Model, torch_seed
+from bench.rng import derive
+from bench.train import metrics, task
+from bench.train.mapping import Loop, Mapper, Stack
+from bench.train.optim import DEFAULTS, OPTIONAL
+from bench.train.population import Population, Rounds, Trained
+from bench.types import Budget, Federation, Outcome, SpecError, nearest
+
+Path = Literal["auto", "stack", "loop"]
+# Stacking must be measured to be so many times faster than looping before it is chosen: a clear gain only, so that
+# noise in the measurement does not change the choice.
+CLEARLY_FASTER = 1.5
+# A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
+STACKED_WEIGHTS = 2**24
+
+
+@dataclass
+class Run:
+    """A finished population: an :class:`Outcome` for every run (settings-major), and the models behind them."""
+
+    outcomes: list[Outcome]
+    populations: list[tuple[Rounds, Trained]]
+
+    def personal(self, run: int, client: int, checkpoint: str) -> tuple[Rounds, dict[str, Any]]:
+        """The personal model's tree of one run and client, with the rounds that made it."""
+        rounds, trained, h, s = self._find(run)
+        client = 0 if rounds.population.algorithm.pooled else client
+        return rounds, rounds.mapper.at(trained.checkpoints[checkpoint], (h, s, client))
+
+    def server(self, run: int) -> tuple[Rounds, dict[str, Any]]:
+        rounds, trained, h, s = self._find(run)
+        return rounds, rounds.mapper.at(trained.server, (h, s))
+
+    def _find(self, run: int) -> tuple[Rounds, Trained, int, int]:
+        for rounds, trained in self.populations:
+            sizes = rounds.population.sizes
+            if run < sizes["H"] * sizes["S"]:
+                return rounds, trained, *divmod(run, sizes["S"])
+            run -= sizes["H"] * sizes["S"]
+        raise SpecError(f"there is no run {run}")
+
+
+def train(
+    federation: Federation,
+    *,
+    algorithm: str,
+    model: str,
+    settings: Sequence[Mapping[str, float]],
+    seeds: Sequence[int],
+    budget: Budget,
+    model_options: Mapping[str, Any] | None = None,
+    algorithm_options: Mapping[str, Any] | None = None,
+    path: Path = "auto",
+) -> list[Outcome]:
+    """Train every setting with every seed; the outcomes are in settings-major order."""
+    return run(
+        federation, algorithm=algorithm, model=model, settings=settings, seeds=seeds, budget=budget,
+        model_options=model_options, algorithm_options=algorithm_options, path=path,
+    ).outcomes  # fmt: skip
+
+
+def resolve(algorithm: str, optimizer: str, hyperparameters: Mapping[str, float]) -> dict[str, float]:
+    """All per-run numbers of a run: those given and the defaults of the others, by name in alphabetical order.
+
+    Raises :class:`SpecError` for a name that neither the algorithm nor the optimiser knows, with the nearest one.
+    """
+    kind: type[Algorithm] = registry.load("algorithms", algorithm)
+    if optimizer not in kind.optimizers:
+        raise SpecError(f"{algorithm} is defined for optimizer {' or '.join(kind.optimizers)}, not {optimizer!r}")
+    known = {**DEFAULTS[optimizer], **kind.hyperparameters()}
+    for name, value in hyperparameters.items():
+        if name not in known and name not in OPTIONAL[optimizer]:
+            hint = nearest(name, [*known, *OPTIONAL[optimizer]])
+            raise SpecError(f"{algorithm} with {optimizer} has no hyper-parameter {name!r}: {hint}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise SpecError(f"hyper-parameter {name} = {value!r}: expected a finite number")
+    return {name: float(value) for name, value in sorted({**known, **hyperparameters}.items())}
+
+
+def build_model(name: str, federation: Federation, options: Mapping[str, Any] | None = None, client: int = 0) -> nn.Module:
+    """The registered network ``name`` for a client's inputs and the federation's task."""
+    make = registry.load("models", name)
+    known = list(inspect.signature(make).parameters)[2:]
+    for option in options or {}:
+        if option not in known:
+            raise SpecError(f"model {name} has no option {option!r}: {nearest(option, known)}")
+    inputs = tuple(federation.clients[client].train.x.shape[1:])
+    return make(inputs, 1 if federation.task == "binary" else federation.classes, **(options or {}))
+
+
+def run(
+    federation: Federation,
+    *,
+    algorithm: str,
+    model: str | nn.Module,
+    settings: Sequence[Mapping[str, float]],
+    seeds: Sequence[int],
+    budget: Budget,
+    model_options: Mapping[str, Any] | None = None,
+    algorithm_options: Mapping[str, Any] | None = None,
+    path: Path = "auto",
+) -> Run:
+    """As :func:`train`, keeping the trained models. ``model`` may be a module, whose weights begin every run."""
+    _check_seeds(seeds)
+    resolved = [resolve(algorithm, budget.optimizer, setting) for setting in settings]
+    if not resolved:
+        raise SpecError("empty grid: give every hyper-parameter at least one value")
+    for name in federation.metrics:
+        metrics.metric(name)
+    kind: type[Algorithm] = registry.load("algorithms", algorithm)
+    population = _population(federation, kind(**(algorithm_options or {})), algorithm, model, model_options,
+                             resolved, seeds, budget)  # fmt: skip
+    chosen = _choose(population, path)
+    made: list[tuple[Rounds, Trained]] = []
+    outcomes: list[Outcome] = []
+    for part in _parts(population, chosen):
+        rounds = Rounds(part, _mapper(part, chosen))
+        trained = rounds.run()
+        made.append((rounds, trained))
+        outcomes.extend(_outcomes(rounds, trained))
+    return Run(outcomes, made)
+
+
+def _check_seeds(seeds: Sequence[int]) -> None:
+    if not seeds:
+        raise SpecError("no seeds: give at least one")
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise SpecError(f"seed {seed!r}: expected a whole number")
+    if len(set(seeds)) < len(seeds):
+        raise SpecError("a seed stands more than once; runs with equal seeds are equal, not repetitions")
+
+
+def _population(
+    federation: Federation, algorithm: Algorithm, name: str, model: str | nn.Module,
+    model_options: Mapping[str, Any] | None, settings: Sequence[Mapping[str, float]], seeds: Sequence[int], budget: Budget,
+) -> Population:  # fmt: skip
+    """Models and initial weights for every training client, checked against the data."""
+    model = _fitting(name, algorithm, model)
+    clients = range(1 if algorithm.pooled else len(federation.clients))
+
+    def module(client: int) -> nn.Module:
+        made = model if isinstance(model, nn.Module) else build_model(model, federation, model_options, client)
+        return algorithm.prepare(made)
+
+    models: dict[Any, Model] = {}
+    shapes = [tuple(federation.clients[client].train.x.shape[1:]) for client in clients]
+    for client, shape in zip(clients, shapes, strict=True):
+        if shape not in models:
+            with torch_seed(0):
+                models[shape] = Model(module(client))
+            task.check_output(models[shape], federation, federation.clients[client].train.x[:2])
+    first = models[shapes[0]]
+    kind = task.output_kind(first, federation.clients[0].train.x[:2])
+    if algorithm.parallel and not first.parallel:
+        raise SpecError(
+            f"{name} needs a model with local_extractor, global_extractor and head; "
+            f"give parallel_mlp or a module with these three parts"
+        )
+    drawn: dict[tuple[int, Any], Tensor] = {}
+
+    def initial(seed: int, client: int) -> Tensor:
+        shape = shapes[client]
+        if isinstance(model, nn.Module):
+            return models[shape].initial
+        if (seed, shape) not in drawn:
+            with torch_seed(derive("initial weights", seed)):
+                drawn[seed, shape] = Model(module(client)).initial
+        return drawn[seed, shape]
+
+    population = Population(
+        federation, algorithm, [models[shape] for shape in shapes], initial, task.criterion(federation, kind),
+        kind, budget, settings, seeds,
+    )  # fmt: skip
+    federated = not algorithm.pooled and not algorithm.everywhere
+    if federated and population.exchanges[0].size == 0:
+        raise SpecError(f"{name} shares no weight of this model: it has no part that travels; choose another model")
+    return population
+
+
+def _fitting(name: str, algorithm: Algorithm, model: str | nn.Module) -> str | nn.Module:
+    """A parallel algorithm asked for with a plain model's name gets the family's parallel form."""
+    if isinstance(model, str) and algorithm.parallel and not model.startswith("parallel_"):
+        return f"parallel_{model}"
+    return model
+
+
+# Stack or loop ------------------------------------------------------------------------------------------------
+
+
+def _mapper(population: Population, path: Literal["stack", "loop"]) -> Mapper:
+    if path == "stack":
+        return Stack(population.sizes)
+    order = list({id(model): None for model in population.models})
+    return Loop(population.sizes, [order.index(id(model)) for model in population.models])
+
+
+def _choose(population: Population, path: Path) -> Literal["stack", "loop"]:
+    """The path to take: the one asked for, the only one possible, or the one measured to be faster."""
+    if path != "auto":
+        return path
+    models = population.models
+    if any(model is not models[0] for model in models) or models[0].batch_norm:
+        return "loop"  # other shapes cannot be stacked; batch-norm must see the batches' true sizes
+    few = dataclasses.replace(population, settings=population.settings[:2], seeds=population.seeds[:4])
+    one = dataclasses.replace(population, settings=population.settings[:1], seeds=population.seeds[:1])
+    try:
+        stacked = _seconds(few, "stack")
+    except (RuntimeError, ValueError):
+        return "loop"  # an operation of the model has no batching rule
+    looped = _seconds(one, "loop") * len(few.settings) * len(few.seeds)
+    return "stack" if looped > CLEARLY_FASTER * stacked else "loop"
+
+
+def _seconds(population: Population, path: Literal["stack", "loop"]) -> float:
+    """How long three local steps of a small population take, traced beforehand."""
+    budget = dataclasses.replace(population.budget, rounds=1, local_steps=3, local_epochs=None)
+    rounds = Rounds(dataclasses.replace(population, budget=budget), _mapper(population, path))
+    rounds.trial()
+    began = time.perf_counter()
+    rounds.trial()
+    return time.perf_counter() - began
+
+
+def _parts(population: Population, path: Literal["stack", "loop"]) -> list[Population]:
+    """The population cut along its settings so that no stack holds more than STACKED_WEIGHTS weights."""
+    setting = population.models[0].size * len(population.seeds) * len(population.models)
+    together = max(1, STACKED_WEIGHTS // setting) if path == "stack" else len(population.settings)
+    return [
+        dataclasses.replace(population, settings=population.settings[first : first + together])
+        for first in range(0, len(population.settings), together)
+    ]
+
+
+# Outcomes -------------------------------------------------------------------------------------------------------
+
+
+def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
+    population = rounds.population
+    tested = {rule: _scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
+    made = []
+    for h, s in rounds.mapper.indices("HS"):
+        diverged = trained.diverged.get((h, s))
+        scores = tuple(
+            (rule, model, client, name, None if diverged else values[h][s])
+            for rule, by_pair in tested.items()
+            for (model, client, name), values in by_pair.items()
+        )
+        made.append(
+            Outcome(
+                hyperparameters=population.settings[h],
+                seed=population.seeds[s],
+                status="diverged" if diverged else "finished",
+                diverged=diverged,
+                scores=scores,
+                validation=tuple(_numbers(losses) for losses in trained.validation[:, h, s]),
+                aggregated=_numbers(trained.aggregated[:, h, s]),
+                communication=trained.communication,
+                parameters=population.algorithm.parameters(population.models[0]),
+                path=rounds.mapper.path,
+            )
+        )
+    return made
+
+
+def _numbers(values: Tensor) -> tuple[float | None, ...]:
+    return tuple(value if math.isfinite(value) else None for value in values.tolist())
+
+
+def _scores(rounds: Rounds, personal: Any) -> dict[tuple[int, int, str], list[list[float | None]]]:
+    """Metrics by (model, client, metric) of all runs, [h][s]; this is where test samples are used."""
+    population = rounds.population
+    tests = {c: client.test for c, client in enumerate(population.federation.clients) if client.test is not None}
+    found: dict[tuple[int, int, str], list[list[float | None]]] = {}
+
+    def score(model: int, client: int, output: Tensor) -> None:
+        p = task.probabilities(population.federation, population.output, output).numpy()
+        y = tests[client].y.reshape(-1).to(torch.int64).numpy()
+        for name in population.federation.metrics:
+            measure = metrics.metric(name)
+            found[model, client, name] = [[measure(each, y) for each in row] for row in p]
+
+    if population.algorithm.pooled or population.algorithm.everywhere:
+        for client, test in tests.items():
+            outputs = rounds.outputs(personal, {c: test.x for c in range(population.sizes["C"])})
+            for model, output in outputs.items():
+                score(model, client, output)
+    elif tests:
+        for client, output in rounds.outputs(personal, {c: test.x for c, test in tests.items()}).items():
+            score(client, client, output)
+    return found

@@ -1,0 +1,64 @@
+"""The clients' optimisers as functions of a weight vector, equal to ``torch.optim`` step by step.
+
+Learning rate, weight decay and momentum may be tensors of the run. ``decays`` (d,) is 1 where weight decay applies
+and 0 for what is not trained; None means everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Number = float | Tensor
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """AdamW (Loshchilov & Hutter, 2018) with betas (0.9, 0.999) and epsilon 1e-8, torch's defaults."""
+
+    lr: Number = 1e-3
+    weight_decay: Number = 1e-2
+    decays: Tensor | None = None
+
+    def init(self, w: Tensor) -> dict[str, Any]:
+        return {"m": torch.zeros_like(w), "v": torch.zeros_like(w), "t": torch.zeros((), device=w.device)}
+
+    def step(self, w: Tensor, gradient: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        t = state["t"] + 1
+        m = torch.lerp(state["m"], gradient, 0.1)
+        v = 0.999 * state["v"] + 0.001 * gradient * gradient
+        decay = self.lr * self.weight_decay
+        w = w * (1 - (decay if self.decays is None else decay * self.decays))
+        # m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars brought together first.
+        correction = torch.sqrt(1 - 0.999**t)
+        w = w - (self.lr * correction / (1 - 0.9**t)) * m / (torch.sqrt(v) + 1e-8 * correction)
+        return w, {"m": m, "v": v, "t": t}
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Stochastic gradient descent; with ``momentum`` None there is no momentum buffer."""
+
+    lr: Number = 1e-2
+    weight_decay: Number | None = None
+    momentum: Number | None = None
+    decays: Tensor | None = None
+
+    def init(self, w: Tensor) -> dict[str, Any]:
+        return {} if self.momentum is None else {"velocity": torch.zeros_like(w)}
+
+    def step(self, w: Tensor, gradient: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        if self.weight_decay is not None:
+            gradient = gradient + self.weight_decay * (w if self.decays is None else w * self.decays)
+        if self.momentum is None:
+            return w - self.lr * gradient, state
+        velocity = self.momentum * state["velocity"] + gradient
+        return w - self.lr * velocity, {"velocity": velocity}
+
+
+OPTIMIZERS: dict[str, type[AdamW] | type[SGD]] = {"adamw": AdamW, "sgd": SGD}
+DEFAULTS: dict[str, dict[str, float]] = {"adamw": {"lr": 1e-3, "weight_decay": 1e-2}, "sgd": {"lr": 1e-2}}
+OPTIONAL: dict[str, tuple[str, ...]] = {"adamw": (), "sgd": ("weight_decay", "momentum")}

@@ -1,0 +1,315 @@
+"""A population - settings x seeds x clients of one study's method - and its federated rounds.
+
+The order of a round is FENDA-FL's (section 3.3): the server's weights go to the clients, local work, aggregation,
+the clients take in the aggregate, and only then is every client's personal model validated. The checkpoint rules
+keep the model of the last round (latest), of the round with the best aggregated validation loss (global), and each
+client's best (local); of equally good rounds the later one stays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.algorithms.base import Algorithm, Batch, Site, Tree, count
+from bench.models.functional import Exchange, Model
+from bench.rng import derive, fold
+from bench.train import batches
+from bench.train.mapping import Grid, Index, LocalWork, Mapper
+from bench.train.optim import OPTIMIZERS
+from bench.train.task import OutputKind
+from bench.types import Budget, Client, Federation
+
+Criterion = Callable[[Tensor, Tensor], Tensor]
+Number = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Population:
+    """What the runs of one population have in common, and where they differ (``settings`` and ``seeds``)."""
+
+    federation: Federation
+    algorithm: Algorithm
+    models: Sequence[Model]  # of each training client; the same object where they agree
+    initial: Callable[[int, int], Tensor]  # (seed, client) -> initial weights
+    criterion: Criterion
+    output: OutputKind
+    budget: Budget
+    settings: Sequence[Mapping[str, float]]
+    seeds: Sequence[int]
+
+    @cached_property
+    def clients(self) -> Sequence[Client]:
+        """The clients that train: those of the federation, or all of them pooled."""
+        return (self.federation.pooled_training,) if self.algorithm.pooled else self.federation.clients
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        return {"H": len(self.settings), "S": len(self.seeds), "C": len(self.clients)}
+
+    @cached_property
+    def exchanges(self) -> Sequence[Exchange]:
+        made: dict[int, Exchange] = {}
+        for model in self.models:
+            if id(model) not in made:
+                made[id(model)] = Exchange(model, lambda name, model=model: self.algorithm.shared(name, model))
+        return [made[id(model)] for model in self.models]
+
+    @cached_property
+    def splits(self) -> dict[Index, tuple[Tensor, Tensor]]:
+        """Row numbers of training and validation samples by (seed number, client)."""
+        return {
+            (s, c): batches.split(len(client.train), self.budget.validation, seed, c)
+            for s, seed in enumerate(self.seeds)
+            for c, client in enumerate(self.clients)
+        }
+
+    def training_samples(self, client: int) -> int:
+        """How many samples a client trains on (the same for every seed)."""
+        return len(self.splits[0, client][0])
+
+    def validation_samples(self, client: int) -> int:
+        return len(self.splits[0, client][1])
+
+    def work(self, s: int, c: int, round_: int) -> LocalWork:
+        """The local steps of client ``c`` in a round of seed number ``s``, rows counted in all its samples."""
+        rows = self.splits[s, c][0]
+        positions = batches.schedule(self.budget, len(rows), self.seeds[s], c, round_)
+        key = torch.tensor(derive("local steps", self.seeds[s], c, round_))
+        return LocalWork([rows[each] for each in positions], fold(key, torch.arange(len(positions))))
+
+
+@dataclass
+class Trained:
+    """What the rounds left: validation losses per round, checkpoints, and the first bad number of each run."""
+
+    checkpoints: dict[str, Grid]  # rule -> personal models, kind "HSC"
+    server: Grid  # kind "HS"
+    validation: Tensor = field(default_factory=lambda: torch.empty(0))  # (rounds, H, S, C), NaN without samples
+    aggregated: Tensor = field(default_factory=lambda: torch.empty(0))  # (rounds, H, S)
+    diverged: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)  # by (h, s)
+    communication: dict[str, int] = field(default_factory=dict)
+
+
+class Rounds:
+    """Runs the hooks of a population's algorithm with a mapper."""
+
+    def __init__(self, population: Population, mapper: Mapper) -> None:
+        self.population, self.mapper = population, mapper
+        self.hyper = mapper.grid("H", lambda h: {k: torch.tensor(v) for k, v in population.settings[h].items()})
+        self.facts = mapper.grid("C", self._facts)
+        training = torch.tensor([float(population.training_samples(c)) for c in range(population.sizes["C"])])
+        self.weights = training / training.sum()
+        held_out = torch.tensor([float(population.validation_samples(c)) for c in range(population.sizes["C"])])
+        self.validates = bool(held_out.sum() > 0)
+        self.validation_weights = held_out / held_out.sum()
+
+    # One client or one server, as the mapper calls them ------------------------------------------------------
+
+    def _facts(self, c: int) -> Number:
+        samples = self.population.training_samples(c)
+        return {
+            "index": torch.tensor(c),
+            "samples": torch.tensor(float(samples)),
+            "steps": torch.tensor(float(batches.local_steps(self.population.budget, samples))),
+        }
+
+    def _algorithm(self, hyper: Number) -> Algorithm:
+        names = self.population.algorithm.hyperparameters()
+        return dataclasses.replace(self.population.algorithm, **{k: v for k, v in hyper.items() if k in names})
+
+    def _site(self, hyper: Number, facts: Number, moment: Number, c: int) -> Site:
+        names = self.population.algorithm.hyperparameters()
+        model = self.population.models[c]
+        trained = torch.arange(model.size) < model.trainable
+        optimizer = OPTIMIZERS[self.population.budget.optimizer](
+            **{k: v for k, v in hyper.items() if k not in names},
+            decays=None if model.trainable == model.size else trained.to(torch.float32),
+        )
+        return Site(
+            model, self.population.exchanges[c], self.population.criterion, optimizer,
+            clients=self.population.sizes["C"], **facts, **moment,
+        )  # fmt: skip
+
+    def _map(self, name: str, hook: Callable[..., Any], kinds: Sequence[str], *grids: Grid) -> Grid:
+        """Map ``hook(algorithm, site, *trees)`` over all clients."""
+
+        def at(c: int) -> Callable[..., Any]:
+            def call(hyper: Number, facts: Number, moment: Number, *trees: Any) -> Any:
+                return hook(self._algorithm(hyper), self._site(hyper, facts, moment, c), *trees)
+
+            return call
+
+        return self.mapper.map(name, at, ["H", "C", "", *kinds], self.hyper, self.facts, self.moment, *grids)
+
+    # The rounds -----------------------------------------------------------------------------------------------
+
+    def run(self) -> Trained:
+        """All rounds of all runs."""
+        population = self.population
+        clients, server, received = self._begin()
+        shape = tuple(population.sizes[axis] for axis in "HSC")
+        best = {"global": torch.full(shape, torch.inf), "local": torch.full(shape, torch.inf)}
+        trained = Trained({}, server)
+        losses = []
+        for round_ in range(population.budget.rounds):
+            self.moment = _moment(round_)
+            clients = self._start(clients, received)
+            clients = self._local_steps(clients, received, round_)
+            clients, uploads = self._end(clients, received)
+            server = self._aggregate(server, uploads)
+            if round_ == 0:
+                trained.communication = {"up": self._floats(uploads), "down": self._floats(received)}
+            received = self._download(server)
+            personal = self._personal(self._start(clients, received))
+            loss = self._validate(personal)
+            losses.append(loss)
+            self._note_divergence(trained, round_, personal, loss)
+            self._checkpoint(trained, personal, loss, best)
+        trained.server = server
+        trained.validation = torch.stack(losses)
+        trained.aggregated = self._aggregated(trained.validation)
+        return trained
+
+    def trial(self) -> None:
+        """The first round's local work alone, to measure it."""
+        clients, _, received = self._begin()
+        self._local_steps(self._start(clients, received), received, 0)
+
+    def _begin(self) -> tuple[Grid, Grid, Grid]:
+        """Clients, server and first download of the runs' initial weights."""
+        population, mapper = self.population, self.mapper
+        self.moment = _moment(0)
+        initial = mapper.grid("SC", lambda s, c: population.initial(population.seeds[s], c))
+        clients = self._map("init_client", lambda a, site, w: a.init_client(w, site), ["SC"], initial)
+        shared = mapper.grid("S", lambda s: population.exchanges[0].share(population.initial(population.seeds[s], 0)))
+        init_server = _anywhere(lambda hyper, w: self._algorithm(hyper).init_server(w))
+        server = mapper.map("init_server", init_server, ["H", "S"], self.hyper, shared, over="HS")
+        return clients, server, self._download(server)
+
+    def _download(self, server: Grid) -> Grid:
+        return self._map("download", lambda a, site, server: a.download(server, site.index), ["HS"], server)
+
+    def _start(self, clients: Grid, received: Grid) -> Grid:
+        return self._map("start", lambda a, site, *trees: a.start(*trees, site), ["HSC", "HSC"], clients, received)
+
+    def _end(self, clients: Grid, received: Grid) -> tuple[Grid, Grid]:
+        ended = self._map("end", lambda a, site, *trees: a.end(*trees, site), ["HSC", "HSC"], clients, received)
+        return self.mapper.unzip(ended)
+
+    def _personal(self, clients: Grid) -> Grid:
+        return self._map("personal", lambda a, site, client: a.personal(client), ["HSC"], clients)
+
+    def _aggregate(self, server: Grid, uploads: Grid) -> Grid:
+        def hook(hyper: Number, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+            return self._algorithm(hyper).aggregate(server, uploads, weights)
+
+        grids = (self.hyper, server, self.mapper.gather(uploads), self.weights)
+        return self.mapper.map("aggregate", _anywhere(hook), ["H", "HS", "HS", ""], *grids, over="HS")
+
+    def _local_steps(self, clients: Grid, received: Grid, round_: int) -> Grid:
+        def at(c: int) -> Callable[..., Any]:
+            def step(
+                client: Tree, hyper: Number, facts: Number, received: Tree, round_: Tensor,
+                x: Tensor, y: Tensor, weight: Tensor, key: Tensor, number: Tensor,
+            ) -> Tree:  # fmt: skip
+                site = self._site(hyper, facts, {"round": round_, "step": number, "key": key}, c)
+                return self._algorithm(hyper).step(client, received, Batch(x, y, weight), site)
+
+            return step
+
+        population = self.population
+        work = {(s, c): population.work(s, c, round_) for s, c in self.mapper.indices("SC")}
+        fixed = (self.hyper, self.facts, received, torch.tensor(round_))
+        return self.mapper.train(at, ["H", "C", "HSC", ""], clients, fixed, self._samples, work)
+
+    def _samples(self, c: int) -> tuple[Tensor, Tensor]:
+        train = self.population.clients[c].train
+        return train.x, train.y
+
+    # Validation and checkpoints -------------------------------------------------------------------------------
+
+    def _validate(self, personal: Grid) -> Tensor:
+        """Validation losses (H, S, C): unweighted means over batches of the batches' mean loss."""
+        if not self.validates:
+            return torch.full([self.population.sizes[axis] for axis in "HSC"], torch.nan)
+
+        def at(c: int) -> Callable[..., Any]:
+            def hook(hyper: Number, facts: Number, moment: Number, personal: Tree, x: Tensor, y: Tensor, w: Tensor) -> Any:
+                output = self._algorithm(hyper).predict(personal, x, self._site(hyper, facts, moment, c))
+                return (self.population.criterion(output, y) * w).sum()
+
+            return hook
+
+        kinds, grids = ["H", "C", "", "HSC"], (self.hyper, self.facts, self.moment, personal)
+        return self.mapper.loss(at, kinds, grids, self._samples, self._validation, self._evaluated_together)
+
+    @cached_property
+    def _validation(self) -> dict[Index, tuple[Tensor, Tensor]]:
+        """Validation rows and their weights in the mean over batches, by (seed number, client)."""
+        return {
+            (s, c): (rows, batches.mean_over_batches(len(rows), batches.batch_size(self.population.budget, len(rows))))
+            for (s, c), (_, rows) in self.population.splits.items()
+        }
+
+    @property
+    def _evaluated_together(self) -> int | None:
+        size = self.population.budget.batch_size
+        return None if size == "full" else size
+
+    def _aggregated(self, loss: Tensor) -> Tensor:
+        """The clients' losses (..., C) averaged with the numbers of validation samples as weights."""
+        return torch.where(self.validation_weights > 0, loss * self.validation_weights, 0.0).sum(-1)
+
+    def _checkpoint(self, trained: Trained, personal: Grid, loss: Tensor, best: dict[str, Tensor]) -> None:
+        trained.checkpoints["latest"] = personal
+        if not self.validates:
+            return
+        for rule, value in (("global", self._aggregated(loss)[..., None].expand_as(loss)), ("local", loss)):
+            better = value <= best[rule]
+            best[rule] = torch.where(better, value, best[rule])
+            kept = trained.checkpoints.get(rule)
+            trained.checkpoints[rule] = personal if kept is None else self.mapper.where(better, personal, kept)
+
+    def _note_divergence(self, trained: Trained, round_: int, personal: Grid, loss: Tensor) -> None:
+        finite = self.mapper.finite(personal)
+        bad = ~finite
+        if self.validates:
+            bad = bad | ~torch.isfinite(loss)
+        for h, s, c in torch.nonzero(bad).tolist():
+            if (h, s) not in trained.diverged:
+                what = "a weight is not finite" if not finite[h, s, c] else f"validation loss is {loss[h, s, c].item()}"
+                trained.diverged[h, s] = {"round": round_, "client": c, "what": what}
+
+    def _floats(self, grid: Grid) -> int:
+        return count(self.mapper.at(grid, (0, 0, 0)))
+
+    # Testing --------------------------------------------------------------------------------------------------
+
+    def outputs(self, personal: Grid, inputs: Mapping[int, Tensor]) -> dict[int, Tensor]:
+        """Outputs (H, S, n, k) of each client's personal models for the client's ``inputs`` (n, ...)."""
+
+        def at(c: int) -> Callable[..., Any]:
+            def hook(hyper: Number, facts: Number, moment: Number, personal: Tree, x: Tensor) -> Tensor:
+                return self._algorithm(hyper).predict(personal, x, self._site(hyper, facts, moment, c))
+
+            return hook
+
+        kinds, grids = ["H", "C", "", "HSC"], (self.hyper, self.facts, _moment(0), personal)
+        return self.mapper.outputs(at, kinds, grids, inputs, self._evaluated_together)
+
+
+def _moment(round_: int) -> Number:
+    """Between local steps there is no step and no randomness."""
+    return {"round": torch.tensor(round_), "step": torch.tensor(0), "key": torch.tensor(0)}
+
+
+def _anywhere(hook: Callable[..., Any]) -> Callable[[int], Callable[..., Any]]:
+    """A hook that is the same for every client."""
+    return lambda c: hook

@@ -1,0 +1,253 @@
+"""The words of the field as small frozen types; this file imports nothing of ours, and torch only when asked to.
+
+Sizes: a client holds ``n`` samples; ``x`` is (n, ...) float32 and ``y`` is (n, 1) float32 for a binary task
+or (n,) int64 for a multi-class task.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Task = Literal["binary", "multiclass"]
+CHECKPOINTS = ("latest", "global", "local")
+
+
+class SilobenchError(Exception):
+    """Something the user can mend. The message is one line: what, where, what was expected, what to do."""
+
+
+class DataError(SilobenchError):
+    """A data set is missing, damaged or not what its adapter expects."""
+
+
+class SpecError(SilobenchError):
+    """A request (spec file, command or call) names or asks for something that cannot be run."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for an unknown ``name``: the closest known one, or the whole list when none is close."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def content_hash(content: Mapping[str, Any]) -> str:
+    """The first 16 hex digits of the SHA-256 of ``content`` written as canonical JSON."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Samples of one client: inputs ``x`` (n, ...) and targets ``y`` (n, 1) or (n,)."""
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True)
+class Client:
+    """One site. A client without test samples trains and is shown as not scored."""
+
+    name: str
+    train: Split
+    test: Split | None = None
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The clients of one task, ready to train on; raises :class:`DataError` when the arrays cannot be used.
+
+    ``metrics`` are names known to :mod:`bench.train.metrics`, the first one is the task's own.
+    ``synthetic`` federations say so in the title of every table and figure made from them.
+    """
+
+    name: str
+    clients: tuple[Client, ...]
+    task: Task
+    metrics: tuple[str, ...] = ("accuracy",)
+    classes: int = 2
+    synthetic: bool = False
+    licence: str = ""
+    citation: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.clients:
+            raise DataError(f"{self.name}: a federation needs at least one client")
+        names = [client.name for client in self.clients]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise DataError(f"{self.name}: client names must differ, {', '.join(twice)} stands more than once")
+        for client in self.clients:
+            for part, split in (("train", client.train), ("test", client.test)):
+                if split is not None:
+                    _check(f"{self.name}: client {client.name!r}, {part}", split, self.task, self.classes)
+            if not len(client.train):
+                raise DataError(f"{self.name}: client {client.name!r} has no training samples")
+
+    @classmethod
+    def from_arrays(
+        cls,
+        clients: Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]],
+        *,
+        name: str = "own_data",
+        task: Task | None = None,
+        metrics: Sequence[str] = ("accuracy",),
+        synthetic: bool = False,
+    ) -> Federation:
+        """A federation of your own arrays.
+
+        ``clients`` maps a client's name to ``{"x", "y"}`` or ``{"train": (x, y), "test": (x, y)}``
+        (arrays, tensors or nested lists); a plain sequence of such mappings names the clients 0, 1, ....
+        The task is binary when every target is 0 or 1, multi-class when targets are class numbers from 0.
+        """
+        from bench.data.arrays import federation_from_arrays
+
+        return federation_from_arrays(
+            clients, name=name, task=task, metrics=tuple(metrics), synthetic=synthetic
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over names, shapes and bytes of everything a run can see; it stands in every record."""
+        digest = hashlib.sha256(f"{self.name}|{self.task}|{self.classes}".encode())
+        for client in self.clients:
+            for split in (client.train, client.test):
+                digest.update(f"|{client.name}".encode())
+                for array in () if split is None else (split.x, split.y):
+                    digest.update(f"|{tuple(array.shape)}|{array.dtype}|".encode())
+                    digest.update(array.contiguous().numpy())
+        return digest.hexdigest()
+
+    @property
+    def pooled_training(self) -> Client:
+        """All training samples as one client, in client order (the central baseline)."""
+        import torch
+
+        x = torch.cat([client.train.x for client in self.clients])
+        y = torch.cat([client.train.y for client in self.clients])
+        return Client("pooled", Split(x, y))
+
+
+def _check(where: str, split: Split, task: Task, classes: int) -> None:
+    """Refuse samples that would poison a run: ragged, NaN, infinite, or targets outside the task."""
+    import torch
+
+    if len(split.x) != len(split.y):
+        raise DataError(f"{where}: {len(split.x)} inputs but {len(split.y)} targets; they must be as many")
+    if split.x.is_floating_point() and not bool(torch.isfinite(split.x).all()):
+        place = torch.nonzero(~torch.isfinite(split.x))[0].tolist()
+        raise DataError(f"{where}: x{place} is NaN or infinite; drop or impute such rows first")
+    if task == "binary":
+        ok = split.y.shape == (len(split.x), 1) and bool(((split.y == 0) | (split.y == 1)).all())
+        expected = "(n, 1) with values 0 and 1"
+    else:
+        ok = split.y.dim() == 1 and bool(((split.y >= 0) & (split.y < classes)).all())
+        expected = f"(n,) with class numbers 0 to {classes - 1}"
+    if not ok:
+        raise DataError(f"{where}: targets of a {task} task must be {expected}, found shape {tuple(split.y.shape)}")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long and how a run trains; exactly one of ``local_steps`` and ``local_epochs`` is set.
+
+    ``batch_size`` "full" takes all of a client's training samples in every local step. ``validation`` is
+    the share of each client's training samples held out (rounded down), ``optimizer`` the clients' optimiser.
+    """
+
+    rounds: int
+    local_steps: int | None = None
+    local_epochs: int | None = None
+    batch_size: int | Literal["full"] = 32
+    optimizer: Literal["adamw", "sgd"] = "sgd"
+    validation: float = 0.2
+
+    def __post_init__(self) -> None:
+        for key in ("rounds", "local_steps", "local_epochs", "batch_size"):
+            value = getattr(self, key)
+            if value is None or (key == "batch_size" and value == "full"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise SpecError(f"{key} = {value!r}: expected a whole number of at least 1")
+        if (self.local_steps is None) == (self.local_epochs is None):
+            raise SpecError("give exactly one of local_steps and local_epochs")
+        if self.optimizer not in ("adamw", "sgd"):
+            raise SpecError(f"optimizer = {self.optimizer!r}: {nearest(str(self.optimizer), ('adamw', 'sgd'))}")
+        if not 0 <= self.validation < 1:
+            raise SpecError(f"validation = {self.validation!r}: expected a share of at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Everything that decides one run's numbers; its hash names the run's record.
+
+    ``hyperparameters`` holds every per-run number that reached the algorithm or the optimiser, defaults included.
+    """
+
+    data: Mapping[str, Any]  # name, options, fingerprint
+    algorithm: Mapping[str, Any]  # name, options
+    model: Mapping[str, Any]  # name, options
+    hyperparameters: Mapping[str, float]
+    budget: Budget
+    seed: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain containers, as written into the record."""
+        return asdict(self)
+
+    @cached_property
+    def hash(self) -> str:
+        return content_hash(self.as_dict())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one finished (or diverged) run measured; plain numbers only, so that it can be written as JSON.
+
+    ``scores`` holds (checkpoint, model, client, metric, value): the model that client number ``model`` ended
+    with, tested on client number ``client``; ``value`` is None where the metric is undefined or the run diverged.
+    ``validation`` is, per round, each client's validation loss; ``aggregated`` their mean weighted by the number
+    of validation samples. ``communication`` counts the floats one client sends ("up") and receives ("down") a round.
+    """
+
+    hyperparameters: Mapping[str, float]
+    seed: int
+    status: Literal["finished", "diverged"]
+    diverged: Mapping[str, Any] | None  # {"round", "client", "what"} of the first bad number
+    scores: tuple[tuple[str, int, int, str, float | None], ...]
+    validation: tuple[tuple[float | None, ...], ...]
+    aggregated: tuple[float | None, ...]
+    communication: Mapping[str, int]
+    parameters: int
+    path: Literal["stack", "loop"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The setting a selection rule picked for one method of a study, with the record of each of its seeds.
+
+    ``records`` are the dictionaries of the store (see :mod:`bench.sweep.store`), one per seed in seed order,
+    None where a run is missing. ``settings`` counts the settings searched, ``loss`` is what the rule minimised.
+    """
+
+    method: str
+    rule: str
+    hyperparameters: Mapping[str, float]
+    records: tuple[Mapping[str, Any] | None, ...]
+    seeds: tuple[int, ...]
+    settings: int
+    loss: float | None
