@@ -1,8 +1,10 @@
 """Random numbers as a function of what they are for, never of what was drawn before.
 
 A key is derived by hash from words such as (seed, client, round, purpose). From a key, a counter-based generator
-written as tensor arithmetic makes the numbers: element ``i`` depends on (key, i) only. Whatever the packing of
+written as tensor arithmetic makes the numbers: number ``i`` depends on (key, i) only. Whatever the packing of
 runs, the order of work or a resume, the same purpose draws the same numbers.
+
+The generator is SplitMix64 (Steele, Lea & Flood, 2014) on int64 tensors, whose products wrap as its words do.
 """
 
 from __future__ import annotations
@@ -14,36 +16,29 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-_WORD = 0xFFFFFFFF
+_GAMMA = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number, and so the two below
+_FIRST, _SECOND = -4658895280553007687, -7723592293110705685
 
 
 def derive(*words: str | int) -> int:
-    """A key of 62 bits for a purpose, e.g. ``derive(seed, "batches", client, round)``."""
+    """A key of 63 bits for a purpose, e.g. ``derive("batches", seed, client, round)``."""
     text = "\x1f".join(f"{type(word).__name__}:{word}" for word in words)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 2
-
-
-def _mix(x: Tensor) -> Tensor:
-    """A bijection of 32-bit words (held in int64) in which every input bit moves every output bit."""
-    x = ((x ^ (x >> 16)) * 0x21F0AAAD) & _WORD
-    x = ((x ^ (x >> 15)) * 0x735A2D97) & _WORD
-    return x ^ (x >> 15)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def bits(key: Tensor, counter: Tensor) -> Tensor:
-    """32 random bits (as int64) for every counter; key and counter broadcast."""
-    return _mix(_mix(counter + (key & _WORD) & _WORD) ^ (key >> 32))
+    """64 random bits (int64, all values equally likely) for every counter; key and counter broadcast."""
+    z = key + counter * _GAMMA
+    # Torch shifts copies of the sign in; SplitMix64 wants zeros there.
+    z = (z ^ ((z >> 30) & (2**34 - 1))) * _FIRST
+    z = (z ^ ((z >> 27) & (2**37 - 1))) * _SECOND
+    return z ^ ((z >> 31) & (2**33 - 1))
 
 
-def fold(key: Tensor, counter: Tensor) -> Tensor:
-    """New keys, one for every counter; key and counter broadcast."""
-    return (bits(key, 2 * counter) >> 2 << 32) | bits(key, 2 * counter + 1)
-
-
-def uniform(key: Tensor, shape: Sequence[int]) -> Tensor:
-    """Uniform float32 numbers in [0, 1) of the given shape, for one key."""
+def happens(probability: float, key: Tensor, shape: Sequence[int]) -> Tensor:
+    """Independent events (bool) of the given shape, each true with ``probability`` (below 1)."""
     counter = torch.arange(math.prod(shape), device=key.device).view(tuple(shape))
-    return (bits(key, counter) >> 8).to(torch.float32) * 2.0**-24
+    return bits(key, counter) < int(probability * 2**64) - 2**63
 
 
 def permutation(key: int, size: int) -> Tensor:

@@ -40,6 +40,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
 
 
+def position(place: Sequence[int]) -> str:
+    """The index of an array's entry in words, counting from 0."""
+    row, *column = place
+    return f"row {row}" + (f", column {', '.join(map(str, column))}" if column else "")
+
+
 def content_hash(content: Mapping[str, Any]) -> str:
     """The first 16 hex digits of the SHA-256 of ``content`` written as canonical JSON."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -150,7 +156,8 @@ def _check(where: str, split: Split, task: Task, classes: int) -> None:
         raise DataError(f"{where}: {len(split.x)} inputs but {len(split.y)} targets; they must be as many")
     if split.x.is_floating_point() and not bool(torch.isfinite(split.x).all()):
         place = torch.nonzero(~torch.isfinite(split.x))[0].tolist()
-        raise DataError(f"{where}: x{place} is NaN or infinite; drop or impute such rows first")
+        value = split.x[tuple(place)].item()
+        raise DataError(f"{where}: x is {value} in {position(place)}; drop or impute such rows first")
     if task == "binary":
         ok = split.y.shape == (len(split.x), 1) and bool(((split.y == 0) | (split.y == 1)).all())
         expected = "(n, 1) with values 0 and 1"
@@ -158,7 +165,9 @@ def _check(where: str, split: Split, task: Task, classes: int) -> None:
         ok = split.y.dim() == 1 and bool(((split.y >= 0) & (split.y < classes)).all())
         expected = f"(n,) with class numbers 0 to {classes - 1}"
     if not ok:
-        raise DataError(f"{where}: targets of a {task} task must be {expected}, found shape {tuple(split.y.shape)}")
+        values = f" with values {split.y.min():g} to {split.y.max():g}" if split.y.numel() else ""
+        found = f"{tuple(split.y.shape)}{values}"
+        raise DataError(f"{where}: targets of a {task} task must be {expected}, found {found}")
 
 
 @dataclass(frozen=True)

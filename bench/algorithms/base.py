@@ -21,7 +21,7 @@ from torch.nn.functional import cosine_similarity, softplus
 from torch.utils import _pytree as pytree
 
 from bench.models.functional import Exchange, Forward, Model
-from bench.rng import fold
+from bench.rng import derive
 
 Tree = dict[str, Any]
 
@@ -75,7 +75,7 @@ class Site:
 
     def forward(self, w: Tensor, batch: Batch, stream: int = 0) -> Forward:
         """A training pass (dropout on). Passes that must not share dropout masks use different streams."""
-        return self.model(w, batch.x, fold(self.key, torch.tensor(stream)))
+        return self.model(w, batch.x, self.key ^ derive("pass", stream))
 
     def features(self, w: Tensor, batch: Batch) -> Tensor:
         """The features (b, k) of a frozen model, in evaluation mode."""

@@ -18,7 +18,7 @@ from bench.registry import register
 class FedAdam(Algorithm):
     """The server takes an Adam step along the clients' mean change.
 
-    Delta = sum_i (n_i / n) w_i - x;  m = b1 m + (1 - b1) Delta;  v = b2 v + (1 - b2) Delta^2;
+    Delta = sum_i (n_i / n) (w_i - x);  m = b1 m + (1 - b1) Delta;  v = b2 v + (1 - b2) Delta^2;
     x = x + server_lr m / (sqrt(v) + tau), elementwise, from m = v = 0 and without bias correction, with b1 = 0.9,
     b2 = 0.99 and tau = 1e-9 (FENDA-FL, section 3). An Adam step on a batch-norm variance can make it negative
     (appendix H), so batch-norm keeps no running statistics here. Travels: d up, d down.
@@ -36,7 +36,8 @@ class FedAdam(Algorithm):
         return {"w": w, "m": torch.zeros_like(w), "v": torch.zeros_like(w)}
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
-        delta = mean(uploads["w"], weights) - server["w"]
+        # Differences first: where no client moved a weight, Delta is exactly 0 and not rounding over sqrt(rounding).
+        delta = mean(uploads["w"] - server["w"], weights)
         m = self.beta1 * server["m"] + (1 - self.beta1) * delta
         v = self.beta2 * server["v"] + (1 - self.beta2) * delta**2
         return {"w": server["w"] + self.server_lr * m / (torch.sqrt(v) + self.tau), "m": m, "v": v}

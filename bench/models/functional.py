@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from bench.rng import fold, uniform
+from bench.rng import derive, happens
 from bench.types import SpecError
 
 
@@ -33,7 +33,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float, layer: int, axes: int | None) -> None:
         super().__init__()
-        self.p, self.layer, self.axes = p, layer, axes
+        self.p, self.salt, self.axes = p, derive("dropout", layer), axes
         self.key: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,8 +41,8 @@ class Dropout(nn.Module):
             return x
         # Dropout2d and its kin drop whole channels: one draw for (sample, channel).
         shape = x.shape if self.axes is None else (*x.shape[: self.axes], *[1] * (x.dim() - self.axes))
-        keep = uniform(fold(self.key, torch.tensor(self.layer)), shape) >= self.p
-        return x * keep / (1 - self.p)
+        kept = happens(1 - self.p, self.key ^ self.salt, shape)
+        return x * (kept / (1 - self.p))
 
 
 _DROPOUTS: dict[type[nn.Module], int | None] = {

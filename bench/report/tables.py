@@ -6,7 +6,7 @@ runs"). Metrics are read as "higher is better".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 HEADINGS = {"latest": "Latest", "global": "Server (global)", "local": "Local"}
-COLUMNS = ("table", "dataset", "metric", "method", "checkpoint", "client")
-COLUMNS += ("mean", "ci95", "n_seeds", "printed", "printed_ci95", "verdict")
+COLUMNS = ["table", "dataset", "metric", "method", "checkpoint", "client"]
+COLUMNS += ["mean", "ci95", "n_seeds", "printed", "printed_ci95", "verdict"]
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of a table: ``method`` as printed, made from the chosen setting named ``of``.
 
-    ``score`` "own" tests client i's model on client i; "model 0" tests client 0's model on every client.
+    ``score`` "own" tests client i's model on client i (the one model of a pooled run on every client); "model 0" tests
+    client 0's model on every client.
     """
 
     method: str
@@ -109,10 +110,15 @@ class Table:
     """
 
     spec: TableSpec
-    title: str
     cells: tuple[Cell, ...]
     clients: tuple[str, ...]
+    synthetic: bool
     foot: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The spec's title, marked where any record comes from a synthetic stand-in."""
+        return titled(self.spec.title, self.synthetic)
 
     def cell(self, method: str, checkpoint: str, client: str = "all") -> Cell | None:
         """The cell at this place; None where the row does not show the checkpoint."""
@@ -140,7 +146,7 @@ class Table:
         import pandas as pd
 
         shared = {"table": self.spec.id, "dataset": self.spec.dataset, "metric": self.spec.metric}
-        return pd.DataFrame([shared | asdict(cell) for cell in self.cells], columns=list(COLUMNS))
+        return pd.DataFrame([shared | asdict(cell) for cell in self.cells], columns=COLUMNS)
 
 
 def build(spec: TableSpec, chosen: Mapping[str, Chosen], printed: Iterable[Mapping[str, Any]] = ()) -> Table:
@@ -162,7 +168,7 @@ def build(spec: TableSpec, chosen: Mapping[str, Chosen], printed: Iterable[Mappi
             cells += _cells(spec, row, checkpoint, chosen[row.of], len(clients), unscored)
     cells = compare.judge(spec, _beside(spec, cells, printed))
     synthetic = any(record["synthetic"] for record in records)
-    table = Table(spec, titled(spec.title, synthetic), tuple(cells), clients)
+    table = Table(spec, tuple(cells), clients, synthetic)
     made = (*_made(spec, used, clients, unscored), *_undefined(spec, used, clients))
     return replace(table, foot=(*made, *compare.remarks(table), *spec.notes))
 
@@ -175,8 +181,12 @@ def titled(title: str, synthetic: bool) -> str:
 def client_scores(record: Record, metric: str, checkpoint: str, model: int | None = None) -> dict[int, float | None]:
     """Scores by client of each client's own model, or of client ``model``'s everywhere; None where undefined.
 
-    Raises :class:`SpecError` when the record holds none.
+    A pooled run has one model only, which is everybody's own. Raises :class:`SpecError` when the record holds no such
+    score.
     """
+    models = {scored for _, scored, _, _, _ in record["scores"]}
+    if model is None and len(models) == 1:
+        (model,) = models
     found = {
         client: value
         for rule, scored, client, name, value in record["scores"]
@@ -189,9 +199,9 @@ def client_scores(record: Record, metric: str, checkpoint: str, model: int | Non
     return found
 
 
-def run_mean(record: Record, metric: str, checkpoint: str, model: int | None = None) -> float | None:
-    """The mean over the clients on which the metric is defined; None when it is on none, or the run diverged."""
-    if record["status"] == "diverged":
+def run_mean(record: Record | None, metric: str, checkpoint: str, model: int | None = None) -> float | None:
+    """The mean over the clients on which the metric is defined; None without any, and for a missing or diverged run."""
+    if record is None or record["status"] == "diverged":
         return None
     defined = [score for score in client_scores(record, metric, checkpoint, model).values() if score is not None]
     return stats.mean(defined) if defined else None
@@ -253,16 +263,16 @@ def _cell(row: Row, checkpoint: str, client: str, values: Sequence[float | None]
 
 def _beside(spec: TableSpec, cells: Sequence[Cell], printed: Iterable[Mapping[str, Any]]) -> list[Cell]:
     """``cells`` with the printed numbers put beside those over all clients."""
-    numbers = {}
-    for number in printed:
-        place = (str(number["method"]), str(number["checkpoint"]))
+    known = {(cell.method, cell.checkpoint): f"{cell.method} {cell.checkpoint}" for cell in cells}
+    numbers: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for entry in printed:
+        place = (entry["method"], entry["checkpoint"])
         if place in numbers:
-            raise SpecError(f"table {spec.id}: two printed numbers for {' '.join(place)}; keep one")
-        numbers[place] = number
-    known = {f"{cell.method} {cell.checkpoint}" for cell in cells}
-    for place in numbers:
-        if (name := " ".join(place)) not in known:
-            raise SpecError(f"table {spec.id}: printed number for {name!r} has no cell: {nearest(name, known)}")
+            raise SpecError(f"table {spec.id}: two printed numbers for {' '.join(place)!r}; keep one")
+        if place not in known:
+            hint = nearest(" ".join(place), known.values())
+            raise SpecError(f"table {spec.id}: printed number for {' '.join(place)!r} has no cell: {hint}")
+        numbers[place] = entry
     return [
         replace(cell, printed=number["value"], printed_ci95=number["ci95"])
         if cell.client == "all" and (number := numbers.get((cell.method, cell.checkpoint)))
@@ -278,9 +288,9 @@ def _made(
     names = {row.of: row.method for row in reversed(spec.rows)}
     rules = sorted({choice.rule for choice in used.values()})
     common = set.intersection(*(set(choice.hyperparameters.items()) for choice in used.values()))
-    everywhere = f", all with {_settings(common)}" if common else ""
+    everywhere = f", all with {_settings(common).rstrip()}" if common else ""
     settings = (
-        f"{names[key]} {_settings(set(choice.hyperparameters.items()) - common)} ({choice.settings} searched)"
+        f"{names[key]} {_settings(set(choice.hyperparameters.items()) - common)}({choice.settings} searched)"
         for key, choice in used.items()
     )
     yield f"Selection rule: {', '.join(rules)}. Chosen settings{everywhere}: {'; '.join(settings)}."
@@ -303,22 +313,19 @@ def _made(
         yield f"Not scored, for want of test samples: {', '.join(clients[number] for number in sorted(unscored))}."
 
 
-def _settings(values: Iterable[tuple[str, float]]) -> str:
-    return ", ".join(f"{name} = {value:g}" for name, value in sorted(values)) or "as they are"
+def _settings(values: Collection[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in sorted(values)) + " " * bool(values)
 
 
 def _undefined(spec: TableSpec, used: Mapping[str, Chosen], clients: Sequence[str]) -> Iterable[str]:
     """Where the metric could not be computed, with the number of scores left out."""
-    left_out = dict.fromkeys(range(len(clients)), 0)
-    asked = dict.fromkeys(range(len(clients)), 0)
+    scores: dict[int, list[float | None]] = {}
     for row in spec.rows:
-        for record in used[row.of].records:
-            if record is None or record["status"] == "diverged":
-                continue
+        for finished in (run for run in used[row.of].records if run and run["status"] == "finished"):
             for checkpoint in row.checkpoints:
-                for client, score in client_scores(record, spec.metric, checkpoint, row.model).items():
-                    asked[client] += 1
-                    left_out[client] += score is None
-    for client, count in left_out.items():
-        if count:
-            yield f"Undefined on {clients[client]} in {count} of {asked[client]} scores; left out of the means."
+                for client, score in client_scores(finished, spec.metric, checkpoint, row.model).items():
+                    scores.setdefault(client, []).append(score)
+    for client, values in sorted(scores.items()):
+        if None in values:
+            count = f"{values.count(None)} of {len(values)} scores"
+            yield f"{spec.metric} is undefined on {clients[client]} in {count}; left out of the means."

@@ -1,27 +1,33 @@
 """A function of tensors turned into the straight line of tensor operations that it performs.
 
 Running hooks, ``vmap`` and ``grad`` anew in every local step would cost more than the arithmetic of a small model.
-So a step is traced once per population, and the traced operations are replayed. The operations and their results
-are those of the function; only Python is left out.
+So a step is traced once per population, and the traced operations are replayed: the same operations on the same
+numbers, without the Python between them. What no argument decides is computed once, and views that change nothing
+are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
-_SHAPE_ONLY = {aten.ones_like.default, aten.zeros_like.default}
-_VIEWS = {aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.alias.default, aten.detach.default}
+_RESHAPES = {aten.view.default, aten._unsafe_view.default}
+_VIEWS = _RESHAPES | {aten.expand.default, aten.alias.default, aten.detach.default}
+_SHAPE_ONLY = {aten.ones_like.default, aten.zeros_like.default, aten.new_zeros.default}
 
 
 class Captured:
-    """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with."""
+    """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with.
+
+    A function that looks at the numbers of its tensors (``item``, ``if x > 0``) is run as it is written instead.
+    """
 
     def __init__(self, function: Callable[..., Any], *example: Any) -> None:
         leaves, self._arguments = pytree.tree_flatten(example)
@@ -31,64 +37,99 @@ class Captured:
             results, self._results = pytree.tree_flatten(function(*pytree.tree_unflatten(leaves, self._arguments)))
             return results
 
-        with torch.no_grad():
-            module = make_fx(flat)(*leaves)
-        _simplify(module, leaves)
-        self.flat: Callable[..., list[Tensor]] = module.forward
+        self.flat: Callable[..., Sequence[Tensor]]
+        try:
+            self.flat = trace(flat, leaves).forward
+        except _LooksAtNumbersError:
+            self.flat = flat
 
     def __call__(self, *arguments: Any) -> Any:
-        leaves, structure = pytree.tree_flatten(arguments)
-        assert structure == self._arguments, "called with another tree than it was traced with"
+        leaves = pytree.tree_leaves(arguments)
         with torch.no_grad():
             return pytree.tree_unflatten(self.flat(*leaves), self._results)
 
 
-def _simplify(module: fx.GraphModule, leaves: list[Tensor]) -> None:
-    """Drop views that change nothing, merge chains of views, and compute once what no argument decides."""
-    seen: dict[fx.Node, Tensor] = {}
-    fixed: set[fx.Node] = set()
-    graph = module.graph
-    arguments = iter(leaves)
-    for node in list(graph.nodes):
-        if node.op == "placeholder":
-            seen[node] = next(arguments)
-            continue
-        if node.op == "get_attr":
-            seen[node] = getattr(module, node.target)
-            fixed.add(node)
-            continue
-        if node.op != "call_function":
-            continue
-        values = fx.node.map_arg((node.args, node.kwargs), lambda each: seen[each])
-        value = seen[node] = node.target(*values[0], **values[1])
-        if not isinstance(value, Tensor):
-            continue
-        source = node.all_input_nodes[0] if node.all_input_nodes else None
-        if node.target in _VIEWS and source is not None and _same(seen[source], value):
-            node.replace_all_uses_with(source)
-        elif node.target is aten.view.default and source is not None and source.target is aten.view.default:
-            origin = source.args[0]
-            if isinstance(origin, fx.Node) and seen[origin].is_contiguous():
-                node.update_arg(0, origin)
-        elif node.target in _SHAPE_ONLY or (
-            all(each in fixed for each in node.all_input_nodes) and _repeatable(node.target)
-        ):
-            name = f"constant_{len(fixed)}"
-            module.register_buffer(name, value)
-            with graph.inserting_before(node):
-                constant = graph.get_attr(name)
-            seen[constant] = value
-            fixed.add(constant)
-            node.replace_all_uses_with(constant)
-    graph.eliminate_dead_code()
-    module.recompile()
+def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor]) -> fx.GraphModule:
+    """The operations of ``function(*arguments)`` as a graph of one placeholder per argument."""
+    # The recorder tells tensors apart by object: one tensor given twice must be two.
+    arguments = [argument.detach() for argument in arguments]
+    recorder = _Recorder(arguments)
+    with torch.no_grad(), recorder:
+        results = list(function(*arguments))
+    return recorder.finish(results)
+
+
+class _LooksAtNumbersError(RuntimeError):
+    """The function turned a tensor into a Python number, which a trace cannot repeat."""
+
+
+class _Recorder(TorchDispatchMode):
+    """Writes down every operation, with the tensors it met named by the operation (or argument) they came from."""
+
+    def __init__(self, arguments: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.root = torch.nn.Module()
+        self.graph = fx.Graph()
+        self.values: dict[fx.Node, Tensor] = {}
+        self.nodes: dict[int, fx.Node] = {}
+        self.kept: list[Tensor] = []  # alive as long as the recorder, so that no id is used twice
+        for number, argument in enumerate(arguments):
+            self._name(argument, self.graph.placeholder(f"argument_{number}"))
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = operation(*args, **kwargs)
+        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        decided = any(id(each) in self.nodes for each in tensors)
+        if operation is aten._local_scalar_dense.default and decided:
+            raise _LooksAtNumbersError
+        if not isinstance(result, Tensor | list | tuple):
+            return result
+        mutable = operation._schema.is_mutable
+        random = torch.Tag.nondeterministic_seeded in operation.tags
+        if not (mutable or random) and (not decided or operation in _SHAPE_ONLY):
+            return result  # a constant: it becomes part of the graph where something uses it
+        source = self.nodes.get(id(args[0])) if args and isinstance(args[0], Tensor) else None
+        if source is not None and operation in _VIEWS and _same(args[0], result):
+            self._name(result, source)
+            return result
+        named_args, named_kwargs = pytree.tree_map_only(Tensor, self._node, (args, kwargs))
+        if source is not None and operation in _RESHAPES and source.target in _RESHAPES:
+            origin = source.all_input_nodes[0]
+            if self.values[origin].is_contiguous():
+                named_args = (origin, *named_args[1:])
+        node = self.graph.call_function(operation, tuple(named_args), named_kwargs)
+        if isinstance(result, Tensor):
+            self._name(result, node)
+        else:
+            for place, each in enumerate(result):
+                if isinstance(each, Tensor):
+                    self._name(each, self.graph.call_function(operator.getitem, (node, place)))
+        return result
+
+    def finish(self, results: Sequence[Tensor]) -> fx.GraphModule:
+        self.graph.output([self._node(result) for result in results])
+        self.graph.eliminate_dead_code(is_impure_node=_has_effects)
+        return fx.GraphModule(self.root, self.graph)
+
+    def _name(self, tensor: Tensor, node: fx.Node) -> None:
+        self.kept.append(tensor)
+        self.nodes[id(tensor)] = node
+        self.values.setdefault(node, tensor)
+
+    def _node(self, tensor: Tensor) -> fx.Node:
+        if id(tensor) not in self.nodes:
+            name = f"constant_{len(self.kept)}"
+            self.root.register_buffer(name, tensor.detach().clone())
+            self._name(tensor, self.graph.get_attr(name))
+        return self.nodes[id(tensor)]
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
 
 
-def _repeatable(operation: Any) -> bool:
-    return isinstance(operation, torch._ops.OpOverload) and not (
-        operation._schema.is_mutable or torch.Tag.nondeterministic_seeded in operation.tags
-    )
+def _has_effects(node: fx.Node) -> bool:
+    if node.op in ("placeholder", "output"):
+        return True
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable

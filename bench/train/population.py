@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, count
 from bench.models.functional import Exchange, Model
-from bench.rng import derive, fold
+from bench.rng import bits, derive
 from bench.train import batches
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS
@@ -82,7 +82,7 @@ class Population:
         rows = self.splits[s, c][0]
         positions = batches.schedule(self.budget, len(rows), self.seeds[s], c, round_)
         key = torch.tensor(derive("local steps", self.seeds[s], c, round_))
-        return LocalWork([rows[each] for each in positions], fold(key, torch.arange(len(positions))))
+        return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
 
 
 @dataclass

@@ -12,10 +12,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 
 from bench.models.functional import Model
+from bench.train.capture import trace
 from bench.types import Federation, SpecError
 
 OutputKind = Literal["probability", "log_probability", "logit"]
@@ -30,9 +30,8 @@ _RESHAPES = {aten.view.default, aten.squeeze.dim, aten.unsqueeze.default, aten.r
 
 def output_kind(model: Model, x: Tensor) -> OutputKind:
     """What the last operation of the model makes of its output."""
-    with torch.no_grad():
-        graph = make_fx(lambda w, x: model(w, x).output)(model.initial, x).graph
-    node = next(node for node in graph.nodes if node.op == "output").args[0]
+    graph = trace(lambda w, x: [model(w, x).output], [model.initial, x]).graph
+    node = next(node for node in graph.nodes if node.op == "output").args[0][0]
     while node.target in _RESHAPES:
         node = node.args[0]
     return _KINDS.get(node.target, "logit")

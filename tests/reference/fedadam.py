@@ -1,6 +1,6 @@
 """FedAdam (Reddi et al., 2021; FENDA-FL, Algorithm 1), elementwise and without bias correction:
 
-Delta = sum_i n_i / n * w_i - x;  m <- b1 m + (1 - b1) Delta;  v <- b2 v + (1 - b2) Delta^2;
+Delta = sum_i n_i / n * (w_i - x);  m <- b1 m + (1 - b1) Delta;  v <- b2 v + (1 - b2) Delta^2;
 x <- x + server_lr * m / (sqrt(v) + tau), with m = v = 0 at the start.
 
 Batch-norm tracks no running statistics (appendix H): momentum could make a running variance negative.
@@ -43,8 +43,8 @@ def run(
             for x, y in site.batches[t]:
                 step(local, loss(client(x), y))
 
-        mean = weighted_mean([floats(client) for client in clients], [site.samples for site in sites])
-        delta = {name: mean[name] - server[name] for name in server}
+        moves = [{name: value - server[name] for name, value in floats(client).items()} for client in clients]
+        delta = weighted_mean(moves, [site.samples for site in sites])
         m = {name: beta1 * m[name] + (1 - beta1) * delta[name] for name in server}
         v = {name: beta2 * v[name] + (1 - beta2) * delta[name] ** 2 for name in server}
         server = {name: server[name] + hyper["server_lr"] * m[name] / (v[name].sqrt() + tau) for name in server}

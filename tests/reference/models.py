@@ -57,8 +57,8 @@ def parallel(
     """A local and a global hidden layer of ``hidden`` units each under one head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        extractors = [_extractor(inputs, hidden, batch_norm) for _ in range(2)]
-        return Parallel(*extractors, _head(2 * hidden, outputs))
+        local_extractor, global_extractor = (_extractor(inputs, hidden, batch_norm) for _ in range(2))
+        return Parallel(local_extractor, global_extractor, _head(2 * hidden, outputs))
 
 
 def _extractor(inputs: int, hidden: int, batch_norm: bool) -> nn.Sequential:

@@ -2,7 +2,8 @@
 
 con(z; p, n) = -log(e^{cos(z,p)/T} / (e^{cos(z,p)/T} + e^{cos(z,n)/T})), averaged over the mini-batch. z is the
 flattened output of ``model.base``, z_glob that of the aggregated model the round began with, z_prev that of the
-client's own model at the end of its previous local training; the term is absent in the first round.
+client's own model at the end of its previous local training; the term is absent in the first round (where z_prev
+could only be z_glob, whose two pulls cancel).
 """
 
 from __future__ import annotations

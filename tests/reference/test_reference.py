@@ -204,7 +204,7 @@ def test_contrast_is_two_way_cross_entropy_on_cosines() -> None:
     assert moon.contrast(east, north, east, 0.5).item() == near(log(1 + exp(2)))
 
 
-def test_moon_pushes_features_away_from_the_previous_model_from_round_two() -> None:
+def test_moon_pushes_features_away_from_the_previous_model() -> None:
     # Features z = base weights (x = 1), rate 1.  Round 1, only the pushes: A (1, 0) + (0, 3) = (1, 3), B (1, -1);
     # aggregate ((1 + 3) / 4, (3 - 3) / 4) = (1, 0).
     # Round 2, no push: z = z_glob = (1, 0), so cos(z, z_glob) = 1 has gradient 0.  z_prev of A is (1, 3):
@@ -347,6 +347,16 @@ def test_without_its_terms_a_method_is_its_parent(method, limit, build, zeros, o
     torch.testing.assert_close(own.personal, parent.personal)
     torch.testing.assert_close(own.validation, parent.validation)
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+
+
+def test_perfcl_begins_with_a_round_of_fenda() -> None:
+    # The extractors start at different weights, so L2 would move the local one if it were active.
+    arguments = {"rounds": 2, "optimizer": "sgd", "loss": binary_cross_entropy}
+    own = perfcl.run(ragged(1), models.parallel(), hyper={"lr": 0.1, "mu": 1.0, "gamma": 1.0}, **arguments)
+    parent = fenda.run(ragged(1), models.parallel(), hyper={"lr": 0.1}, **arguments)
+    torch.testing.assert_close(own.personal[0], parent.personal[0])
+    for name in ("local_extractor.0.weight", "global_extractor.0.weight"):
+        assert not torch.allclose(own.personal[1][0][name], parent.personal[1][0][name])
 
 
 @pytest.mark.parametrize("method", [fedavg, fedprox, scaffold])

@@ -1,0 +1,26 @@
+"""Data sets: finding and checking raw files, cutting them into clients, and taking in arrays of your own."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Any
+
+from bench import registry
+from bench.types import Federation, SpecError, nearest
+
+
+def load_dataset(name: str, root: str | Path | None = None, **options: Any) -> Federation:
+    """The registered data set ``name`` as a federation that holds all its options, defaults included.
+
+    Raw files are looked for in ``root`` first (see :func:`bench.data.fetch.locate`). Raises :class:`SpecError` for
+    an unknown data set or option and :class:`DataError` for a missing or damaged file.
+    """
+    adapter = registry.load("datasets", name)
+    defaults = {key: p.default for key, p in inspect.signature(adapter).parameters.items() if key != "root"}
+    for option in options:
+        if option not in defaults:
+            raise SpecError(f"data set {name!r} has no option {option!r}: {nearest(option, defaults)}")
+    federation: Federation = adapter(None if root is None else Path(root), **options)
+    return dataclasses.replace(federation, options=defaults | options)

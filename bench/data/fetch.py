@@ -1,0 +1,152 @@
+"""Raw files, known by their SHA-256: found where the user keeps them, or downloaded once into the cache.
+
+Environment: ``BENCH_DATA`` is a folder of raw files, ``BENCH_CACHE`` replaces ``~/.cache/silobench``, and with
+``BENCH_OFFLINE=1`` nothing opens a connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urljoin
+
+from filelock import FileLock
+
+from bench.types import DataError
+
+TIMEOUT = 30  # seconds without a byte from the server
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One published file. ``path`` is its place below a data folder, ``size`` counts bytes, ``urls`` are mirrors."""
+
+    path: str
+    sha256: str
+    size: int
+    urls: tuple[str, ...]
+    licence: str
+
+    def __post_init__(self) -> None:
+        if not self.urls or not all(url.startswith("https://") for url in self.urls):
+            raise DataError(f"{self.path}: an asset needs at least one address, all of them https://, not {self.urls}")
+
+
+def locate(asset: Asset, root: Path | None = None) -> Path:
+    """Where the intact file of ``asset`` lies: below ``root``, ``BENCH_DATA`` or the cache; else it is downloaded.
+
+    In a user's folder it may lie at ``asset.path`` or directly by its name. A file there that is not the published
+    one is an error, never replaced by a download. Raises :class:`DataError` saying what to put where.
+    """
+    folders = _folders(root)
+    for folder in folders:
+        for place in (folder / asset.path, folder / Path(asset.path).name):
+            if place.is_file():
+                if deviation := _deviation(asset, place):
+                    raise DataError(f"{place} is not the published file: {deviation}; {_remedy(asset, place)}")
+                return place
+    cached = _cache() / asset.path
+    if cached.is_file() and not _deviation(asset, cached):
+        return cached
+    if os.environ.get("BENCH_OFFLINE", "") not in ("", "0"):
+        searched = ", ".join(map(str, [*folders, _cache()]))
+        raise DataError(
+            f"{asset.path}: no intact copy in {searched}, and BENCH_OFFLINE forbids to download it; "
+            + _remedy(asset, cached)
+        )
+    try:
+        _download(asset, cached)
+    except OSError as error:
+        raise DataError(f"{cached}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
+    return cached
+
+
+def _folders(root: Path | None) -> list[Path]:
+    """The user's folders, in the order in which they are searched."""
+    folders = []
+    for origin, given in (("root", root), ("BENCH_DATA", os.environ.get("BENCH_DATA"))):
+        if given:
+            folder = Path(given).expanduser()
+            if not folder.is_dir():
+                raise DataError(f"{origin} = {folder}: no such folder; name the one that holds the raw data files")
+            folders.append(folder)
+    return folders
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("BENCH_CACHE") or "~/.cache/silobench").expanduser()
+
+
+def _deviation(asset: Asset, file: Path) -> str:
+    """How ``file`` differs from the published one; empty if it does not."""
+    with file.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    size = file.stat().st_size
+    if (sha256, size) == (asset.sha256, asset.size):
+        return ""
+    return f"expected sha256 {asset.sha256} ({asset.size} bytes), found {sha256} ({size} bytes)"
+
+
+def _remedy(asset: Asset, place: Path) -> str:
+    return f"put the file from {asset.urls[0]} ({asset.licence}; {asset.size} bytes, sha256 {asset.sha256}) at {place}"
+
+
+def _download(asset: Asset, target: Path) -> None:
+    """Fetch into ``target`` from the first mirror that sends the published bytes; one process at a time."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    failures = []
+    with FileLock(target.with_name(f"{target.name}.lock")):
+        if target.is_file() and not _deviation(asset, target):
+            return
+        for url in asset.urls:
+            try:
+                with part.open("wb") as file:
+                    _transfer(url, _Capped(file, asset.size))
+                    os.fsync(file.fileno())
+            except OSError as error:
+                failures.append(f"{url}: {error}")
+                continue
+            if deviation := _deviation(asset, part):
+                failures.append(f"{url}: {deviation}")
+                continue
+            part.replace(target)
+            return
+        part.unlink(missing_ok=True)
+    raise DataError(f"{asset.path}: cannot be downloaded ({'; '.join(failures)}); {_remedy(asset, target)}")
+
+
+class _Capped:
+    """A file that refuses to outgrow ``size`` bytes, so that no server can fill the disk."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self.file = file
+        self.size = size
+        self.room = size
+
+    def write(self, chunk: bytes) -> None:
+        self.room -= len(chunk)
+        if self.room < 0:
+            raise OSError(f"the server sends more than the expected {self.size} bytes")
+        self.file.write(chunk)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def _transfer(url: str, file: _Capped) -> None:
+    """Stream ``url`` into ``file``; raises OSError (which all errors of requests are)."""
+    from pooch import HTTPDownloader  # only here: it takes longer to import than most files take to load
+
+    HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, hooks={"response": _stay_on_https})(url, file, None)
+
+
+def _stay_on_https(response: Any, **_: Any) -> None:
+    """Called by requests after every response, before it follows a redirect."""
+    target = urljoin(response.url, response.headers.get("location", ""))
+    if not target.startswith("https://"):
+        raise OSError(f"redirected to {target}, which is not https")

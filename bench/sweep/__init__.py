@@ -1,0 +1,1 @@
+"""From a study to its records: what is missing is packed into populations, trained, kept, and chosen from."""

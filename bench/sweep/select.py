@@ -1,0 +1,61 @@
+"""Which setting of a search goes into the tables: a named rule that sees validation losses and no score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from bench.spec import Rule
+from bench.types import Chosen
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Search:
+    """All runs of one method: ``records[i][j]`` is setting i with seed j, None where the run is missing."""
+
+    method: str
+    settings: tuple[Mapping[str, float], ...]
+    seeds: tuple[int, ...]
+    records: tuple[tuple[Record | None, ...], ...]
+
+    def along(self, name: str, setting: Mapping[str, float]) -> dict[float, tuple[Record | None, ...]]:
+        """The runs whose settings equal ``setting`` but for hyper-parameter ``name``, by its value."""
+        rest = {**setting, name: None}
+        return {
+            tried[name]: records
+            for tried, records in zip(self.settings, self.records, strict=True)
+            if {**tried, name: None} == rest
+        }
+
+
+def best_validation(record: Record | None) -> float:
+    """The lowest aggregated validation loss over rounds; infinite for a run that is missing, diverged or has none."""
+    if record is None or record["status"] == "diverged":
+        return math.inf
+    return min((loss for loss in record["aggregated"] if loss is not None), default=math.inf)
+
+
+RULES: dict[Rule, Callable[[Record | None], float]] = {"best-val": best_validation}
+
+
+def choose(search: Search, rule: Rule = "best-val") -> Chosen:
+    """The setting with the lowest mean over seeds of what ``rule`` measures; the first in grid order wins ties.
+
+    A setting with a missing or diverged run is worse than any without.
+    """
+    losses = [fmean(map(RULES[rule], records)) for records in search.records]
+    best = min(range(len(losses)), key=losses.__getitem__)
+    return Chosen(
+        method=search.method,
+        rule=rule,
+        hyperparameters=search.settings[best],
+        records=search.records[best],
+        seeds=search.seeds,
+        settings=sum(None not in records for records in search.records),
+        loss=losses[best] if math.isfinite(losses[best]) else None,
+    )

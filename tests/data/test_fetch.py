@@ -1,0 +1,212 @@
+"""Raw files: where they are looked for, what is refused, and what a download may do. No test opens a connection."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from requests import ConnectionError as NoConnection
+from requests import PreparedRequest, Response
+from requests.adapters import HTTPAdapter
+
+from bench.data.fetch import Asset, locate
+from bench.types import DataError
+
+CONTENT = b"1,2,3\n"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+URL = "https://one.example/file.data"
+MIRROR = "https://two.example/file.data"
+ASSET = Asset("folder/file.data", SHA256, len(CONTENT), (URL, MIRROR), "CC0")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the test's own, and no data folder."""
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    monkeypatch.delenv("BENCH_OFFLINE", raising=False)
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class Server:
+    """Answers instead of the network: ``pages`` maps an address to (status, headers, body)."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.asked: list[str] = []
+
+    def send(self, request: PreparedRequest) -> Response:
+        self.asked.append(str(request.url))
+        if request.url not in self.pages:
+            raise NoConnection("no route to host")
+        response = Response()
+        response.status_code, headers, body = self.pages[request.url]
+        response.headers.update(headers)
+        response.raw = io.BytesIO(body)
+        response.url, response.request = str(request.url), request
+        return response
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    server = Server()
+    monkeypatch.setattr(HTTPAdapter, "send", lambda self, request, **options: server.send(request))
+    return server
+
+
+def put(folder: Path, content: bytes = CONTENT, path: str = ASSET.path) -> Path:
+    file = folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return file
+
+
+def left_in(cache: Path) -> list[str]:
+    return sorted(file.name for file in cache.rglob("*") if file.is_file() and file.suffix != ".lock")
+
+
+def test_root_goes_before_data_folder_before_cache(
+    tmp_path: Path, cache: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    in_cache = put(cache)
+    assert locate(ASSET) == in_cache
+    in_data = put(tmp_path / "data", path="file.data")
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
+    assert locate(ASSET) == in_data
+    in_root = put(tmp_path / "root")
+    assert locate(ASSET, tmp_path / "root") == in_root
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("path", ["folder/file.data", "file.data"])
+@pytest.mark.parametrize("origin", ["root", "BENCH_DATA"])
+def test_a_wrong_file_of_the_user_is_named_and_never_replaced(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, path: str, origin: str
+):
+    server.pages[URL] = (200, {}, CONTENT)
+    wrong = put(tmp_path / "own", b"1,2,4\n", path)
+    if origin == "BENCH_DATA":
+        monkeypatch.setenv("BENCH_DATA", str(tmp_path / "own"))
+    with pytest.raises(DataError) as caught:
+        locate(ASSET, tmp_path / "own" if origin == "root" else None)
+    found = hashlib.sha256(b"1,2,4\n").hexdigest()
+    assert all(word in str(caught.value) for word in (str(wrong), SHA256, found, URL))
+    assert wrong.read_bytes() == b"1,2,4\n"
+    assert server.asked == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(DataError, match=r"root = .*nowhere: no such folder"):
+        locate(ASSET, tmp_path / "nowhere")
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "elsewhere"))
+    with pytest.raises(DataError, match=r"BENCH_DATA = .*elsewhere: no such folder"):
+        locate(ASSET)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_offline_opens_no_socket_and_says_what_to_put_where(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setenv("BENCH_OFFLINE", "1")
+    if damaged:
+        put(cache, b"damaged")
+    with pytest.raises(DataError) as caught:
+        locate(ASSET)
+    expected = ("folder/file.data: no intact copy in", "BENCH_OFFLINE", URL, "CC0", SHA256, str(cache / ASSET.path))
+    assert all(word in str(caught.value) for word in expected)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_download_is_kept(cache: Path, server: Server):
+    server.pages[URL] = (200, {}, CONTENT)
+    assert locate(ASSET) == locate(ASSET) == cache / "folder" / "file.data"
+    assert (cache / "folder" / "file.data").read_bytes() == CONTENT
+    assert server.asked == [URL]
+    assert left_in(cache) == ["file.data"]
+
+
+def test_a_damaged_cache_is_mended(cache: Path, server: Server):
+    server.pages[URL] = (200, {}, CONTENT)
+    put(cache, b"damaged")
+    assert locate(ASSET).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        None,
+        (404, {}, b"gone"),
+        (200, {}, b"<html>"),
+        (200, {}, b"<html>please log in</html>"),
+        (200, {}, CONTENT[:-1]),
+        (302, {"location": "http://one.example/plain"}, b""),
+    ],
+    ids=["unreachable", "missing", "page of the right size", "long page", "cut off", "plain http"],
+)
+def test_the_next_mirror_is_tried(cache: Path, server: Server, page: tuple[int, dict[str, str], bytes] | None):
+    if page:
+        server.pages[URL] = page
+    server.pages["http://one.example/plain"] = (200, {}, CONTENT)
+    server.pages[MIRROR] = (200, {}, CONTENT)
+    assert locate(ASSET).read_bytes() == CONTENT
+    assert server.asked == [URL, MIRROR]
+    assert left_in(cache) == ["file.data"]
+
+
+def test_a_redirect_to_https_is_followed(server: Server):
+    server.pages[URL] = (302, {"location": "/moved"}, b"")
+    server.pages["https://one.example/moved"] = (200, {}, CONTENT)
+    assert locate(ASSET).read_bytes() == CONTENT
+
+
+def test_without_a_good_mirror_everything_tried_is_told_and_nothing_left(cache: Path, server: Server):
+    server.pages[URL] = (200, {}, b"<html>please log in</html>")
+    with pytest.raises(DataError) as caught:
+        locate(ASSET)
+    expected = (
+        f"folder/file.data: cannot be downloaded ({URL}: the server sends more than the expected 6 bytes; "
+        f"{MIRROR}: no route to host); put the file from {URL} (CC0; 6 bytes, sha256 {SHA256}) "
+        f"at {cache / ASSET.path}"
+    )
+    assert str(caught.value) == expected
+    assert left_in(cache) == []
+
+
+def test_callers_at_the_same_time_download_once(cache: Path, server: Server):
+    server.pages[URL] = (200, {}, CONTENT)
+    barrier = threading.Barrier(4)
+    found: list[Path] = []
+
+    def ask() -> None:
+        barrier.wait()
+        found.append(locate(ASSET))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [cache / ASSET.path] * 4
+    assert server.asked == [URL]
+
+
+def test_a_cache_that_cannot_be_written_is_named(cache: Path, server: Server):
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(DataError, match=r"cannot be written .* set BENCH_CACHE to a folder of yours"):
+        locate(ASSET)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("urls", [(), ("http://one.example/file.data",), (URL, "ftp://two.example/file.data")])
+def test_an_asset_has_https_addresses_only(urls: tuple[str, ...]):
+    with pytest.raises(DataError, match="an asset needs at least one address, all of them https://"):
+        Asset("file.data", SHA256, len(CONTENT), urls, "CC0")

@@ -1,0 +1,41 @@
+"""Small federations with unequal clients, and the engine's own mini-batches handed to the reference loops."""
+
+from __future__ import annotations
+
+import torch
+
+from bench.train import batches
+from bench.types import Budget, Client, Federation, Split
+from tests.reference.common import Site
+
+SIZES = (23, 11, 6)
+
+
+def federation(task: str = "binary", features: int = 13, sizes: tuple[int, ...] = SIZES, test: int = 9) -> Federation:
+    """Three clients of unequal sizes whose features are shifted and whose targets depend on them."""
+    generator = torch.Generator().manual_seed(3)
+    direction = torch.randn(features, 3, generator=generator)
+
+    def split(n: int, shift: float) -> Split:
+        x = torch.randn(n, features, generator=generator) + shift
+        noisy = x @ direction + torch.randn(n, 3, generator=generator)
+        return Split(x, (noisy[:, :1] > 0).float() if task == "binary" else noisy.argmax(1))
+
+    clients = tuple(Client(f"site {c}", split(n, 0.3 * c), split(test + c, 0.3 * c)) for c, n in enumerate(sizes))
+    return Federation("toy", clients, task, classes=2 if task == "binary" else 3)  # type: ignore[arg-type]
+
+
+def sites(fed: Federation, budget: Budget, seed: int) -> list[Site]:
+    """What every client of a run sees, cut exactly as the engine cuts it."""
+    made = []
+    for c, client in enumerate(fed.clients):
+        x, y = client.train.x, client.train.y
+        train, held_out = batches.split(len(x), budget.validation, seed, c)
+        rounds = [
+            [(x[train[rows]], y[train[rows]]) for rows in batches.schedule(budget, len(train), seed, c, round_)]
+            for round_ in range(budget.rounds)
+        ]
+        size = batches.batch_size(budget, len(held_out))
+        val = [(x[rows], y[rows]) for rows in torch.split(held_out, size)]
+        made.append(Site(rounds, len(train), val, len(held_out)))
+    return made
