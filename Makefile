@@ -20,12 +20,6 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
-# Tests on real data need the raw files; unless BENCH_DATA says otherwise, they may lie beside the checkout.
-BESIDE := $(wildcard $(dir $(CURDIR))shared/data)
-ifneq ($(BESIDE),)
-test: export BENCH_DATA ?= $(BESIDE)
-endif
-
 test: setup ## run the tests (WORKERS=2 processes)
 	$(BIN)/python -m pytest -n $(WORKERS)
 

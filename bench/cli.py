@@ -122,7 +122,7 @@ def sweep(
 
 @app.command()
 def report(store: StoreOption = STORE, out: OutOption = OUT, data: DataOption = None) -> None:
-    """Make all tables and figures of experiments/ anew from the records at hand, without training."""
+    """Make anew, without training, every table and figure of experiments/ all of whose methods have records."""
     from bench.spec import published, read
     from bench.sweep.store import Store
     from bench.sweep.study import run_study
@@ -135,9 +135,9 @@ def report(store: StoreOption = STORE, out: OutOption = OUT, data: DataOption = 
         except DataError as error:
             print(f"{file}: left out, {error}", file=sys.stderr)
             continue
-        begun = {name: search for name, search in searches.items() if any(map(any, search.records))}
-        tables = [name for name, table in study.tables.items() if begun.keys() & {row.of for row in table.rows}]
-        figures = [name for name, figure in study.figures.items() if begun.keys() & study.methods_behind([], [name])]
+        begun = {name for name, search in searches.items() if any(map(any, search.records))}
+        tables = [name for name in study.tables if study.methods_behind([name], []) <= begun]
+        figures = [name for name in study.figures if study.methods_behind([], [name]) <= begun]
         whole &= _write(study, searches, tables, figures, out)
     if not whole:
         raise typer.Exit(INCOMPLETE)
@@ -189,7 +189,7 @@ def _write(
 
             panels = {each: made.get(each) or _table(study, study.tables[each], chosen) for each in figure.tables}
             made |= panels
-            paths = bars(list(panels.values()), out / name)
+            paths = bars(list(panels.values()), out / name, title=figure.title)
         print(*paths, "", sep="\n")
     return not any(table.incomplete for table in made.values())
 

@@ -135,7 +135,7 @@ class Federation:
                 digest.update(f"|{client.name}".encode())
                 for array in () if split is None else (split.x, split.y):
                     digest.update(f"|{tuple(array.shape)}|{array.dtype}|".encode())
-                    digest.update(array.contiguous().numpy())
+                    digest.update(array.contiguous().numpy().tobytes())
         return digest.hexdigest()
 
     @property

@@ -10,8 +10,9 @@ import pytest
 
 @pytest.fixture(scope="session")
 def bench_data() -> Path:
-    """The folder of real raw data files; a test that asks for it fails, never skips, where there is none."""
+    """The folder of real raw data files; without it a test that asks for it is skipped, and fails under CI."""
     folder = os.environ.get("BENCH_DATA")
     if not folder:
-        pytest.fail("this test reads real data: set BENCH_DATA to the folder of raw files (see datasets/*.md)")
+        refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+        refuse("this test reads real data: set BENCH_DATA to the folder of raw files (see datasets/*.md)")
     return Path(folder)

@@ -1,7 +1,7 @@
 """A table from records: one row per method, one cell per checkpoint rule, the printed number beside ours.
 
-A cell is the mean over clients in each run, then the mean over runs (FENDA-FL, section 4: "mean of clients, five
-runs"). Metrics are read as "higher is better".
+A cell is the mean over clients in each run, then the mean over runs, as FENDA-FL's results are averaged. Metrics are
+read as "higher is better".
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ class TableSpec:
         if not names or twice:
             fault = f"row {twice[0]!r} stands twice" if twice else "no rows"
             raise SpecError(f"table {self.id}: {fault}; give one row for each method")
+        for baseline in self.baselines:
+            if baseline not in names:
+                raise SpecError(f"table {self.id}: baselines: no row {baseline!r}: {nearest(baseline, names)}")
 
 
 @dataclass(frozen=True)

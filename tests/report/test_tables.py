@@ -177,6 +177,7 @@ def test_wrong_tables_are_refused_in_one_line(record, choice):
         (lambda: Row("FedAvg", "fedavg", checkpoints=()), "checkpoints is empty"),
         (lambda: spec(Row("FedAvg", "fedavg"), Row("FedAvg", "other")), "row 'FedAvg' stands twice"),
         (lambda: TableSpec("1", "", "heart", "accuracy", ()), "no rows"),
+        (lambda: spec(baselines=("FedAvgg",)), "did you mean 'FedAvg'"),
     ]
     for wrong, message in cases:
         with pytest.raises(SpecError) as caught:
