@@ -77,7 +77,7 @@ def _listed(kind: Kind) -> Iterator[tuple[str, str]]:
         case Kind.TABLES | Kind.FIGURES:
             from bench.spec import published
 
-            for entry in published(kind.value).values():
+            for entry in published("tables" if kind is Kind.TABLES else "figures").values():
                 yield entry.id, entry.title
         case _:
             for registered in registry.catalogue(kind.value).values():

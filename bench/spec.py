@@ -78,14 +78,25 @@ def _choice(value: Any) -> Choice:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise ValueError('expected a name, or a table with the key "name"')
+    return Choice(name, _options(options))
+
+
+def _options(value: Any) -> dict[str, Any]:
+    """What can stand in a record."""
     try:
-        json.dumps(options, allow_nan=False)
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         raise ValueError("options must be text, finite numbers, true or false, or lists of them") from None
-    return Choice(name, options)
+    if not isinstance(value, dict):
+        raise ValueError("expected a table of options")
+    return value
 
 
 Named = Annotated[Choice, PlainValidator(_choice)]
+Options = Annotated[dict[str, Any], PlainValidator(_options)]
+# A method's key is a word of the table's foot; an id is where the files go, below the folder of results.
+Key = Annotated[str, Field(pattern=r"^[\w-]+$")]
+Id = Annotated[str, Field(pattern=r"^[\w-]+(/[\w-]+)*$")]
 
 
 class Section(BaseModel):
@@ -117,15 +128,11 @@ class MethodSection(Section):
     grid: dict[str, Annotated[list[float], Field(min_length=1)]] = {}
     fixed: dict[str, float] = {}
     budget: BudgetSection = BudgetSection()
-    data: dict[str, Any] = {}
+    data: Options = {}
 
 
 class SelectSection(Section):
     rule: Rule = "best-val"
-
-
-# An id is also where the files go, below the folder of results.
-Id = Annotated[str, Field(pattern=r"^[\w-]+(/[\w-]+)*$")]
 
 
 class RowSection(Section):
@@ -179,7 +186,7 @@ class StudySection(Section):
     title: str
     seeds: Annotated[list[int], Field(min_length=1)]
     data: Named
-    methods: Annotated[dict[str, MethodSection], Field(min_length=1)]
+    methods: Annotated[dict[Key, MethodSection], Field(min_length=1)]
     paper: str | None = None
     budget: BudgetSection = BudgetSection()
     select: SelectSection = SelectSection()
@@ -344,8 +351,10 @@ def _method(key: str, section: MethodSection, study: StudySection) -> Method:
     try:
         budget = _budget(section.budget, study.budget)
     except SpecError as error:
-        raise SpecError(f"{where}.budget: {error}") from None
+        raise SpecError(f"{where}.budget: {error}" if section.budget.model_fields_set else f"budget: {error}") from None
     settings = _settings(where, section, algorithm.name, budget.optimizer)
+    if len(settings) > 1 and not budget.validation:
+        raise SpecError(f"{where}: validation = 0 leaves nothing to choose between {len(settings)} settings by")
     return Method(key, algorithm, section.model, data, budget, settings)
 
 
@@ -409,8 +418,7 @@ def _definition(kind: Kind, name: str) -> ast.ClassDef | ast.FunctionDef:
 def _parameters(kind: Kind, name: str) -> list[str]:
     """The options of a registered function: its parameters after the data folder, or after inputs and outputs."""
     node = _definition(kind, name)
-    if not isinstance(node, ast.FunctionDef):
-        return []
+    assert isinstance(node, ast.FunctionDef)
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     return [argument.arg for argument in arguments][1 if kind == "datasets" else 2 :]
 

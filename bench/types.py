@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-Task = Literal["binary", "multiclass"]
+Task = Literal["binary", "multiclass", "segmentation"]
 CHECKPOINTS = ("latest", "global", "local")
 
 
@@ -65,11 +65,18 @@ class Split:
 
 @dataclass(frozen=True)
 class Client:
-    """One site. A client without test samples trains and is shown as not scored."""
+    """One site. A client without test samples trains and is shown as not scored.
+
+    ``validation`` are samples fixed by the data set; without them a share of the training samples is held out for
+    each seed. ``classes`` is the client's own number of classes where clients of a multi-class task differ; its
+    targets count from 0.
+    """
 
     name: str
     train: Split
     test: Split | None = None
+    validation: Split | None = None
+    classes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,11 @@ class Federation:
     """The clients of one task, ready to train on; raises :class:`DataError` when the arrays cannot be used.
 
     ``metrics`` are names known to :mod:`bench.train.metrics`, the first one is the task's own.
-    ``synthetic`` federations say so in the title of every table and figure made from them.
+    ``synthetic`` federations say so in the title of every table and figure made from them. ``loss`` names the
+    training loss and its constants where it is not the task's cross-entropy, e.g. {"name": "focal", "gamma": 2.0,
+    "alpha": [...]}. ``prepare`` turns stored inputs into what the model sees, (n, ...) -> (n, ...) (bytes to
+    normalised floats, say); ``augment(x, keys)`` changes prepared training inputs at random, one key per sample.
+    Two federations with equal arrays and ``options`` must have equal ``prepare`` and ``augment``.
     """
 
     name: str
@@ -89,6 +100,9 @@ class Federation:
     licence: str = ""
     citation: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    loss: Mapping[str, Any] = field(default_factory=dict)
+    prepare: Callable[[Tensor], Tensor] | None = None
+    augment: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
         if not self.clients:
@@ -98,9 +112,11 @@ class Federation:
         if twice:
             raise DataError(f"{self.name}: client names must differ, {', '.join(twice)} stands more than once")
         for client in self.clients:
-            for part, split in (("train", client.train), ("test", client.test)):
+            for part in ("train", "validation", "test"):
+                split = getattr(client, part)
                 if split is not None:
-                    _check(f"{self.name}: client {client.name!r}, {part}", split, self.task, self.classes)
+                    where = f"{self.name}: client {client.name!r}, {part}"
+                    _check(where, split, self.task, client.classes or self.classes)
             if not len(client.train):
                 raise DataError(f"{self.name}: client {client.name!r} has no training samples")
 
@@ -131,7 +147,8 @@ class Federation:
         """SHA-256 over names, shapes and bytes of everything a run can see; it stands in every record."""
         digest = hashlib.sha256(f"{self.name}|{self.task}|{self.classes}".encode())
         for client in self.clients:
-            for split in (client.train, client.test):
+            splits = (client.train, client.test) if client.validation is None else (client.train, client.validation, client.test)
+            for split in splits:
                 digest.update(f"|{client.name}".encode())
                 for array in () if split is None else (split.x, split.y):
                     digest.update(f"|{tuple(array.shape)}|{array.dtype}|".encode())
@@ -161,6 +178,9 @@ def _check(where: str, split: Split, task: Task, classes: int) -> None:
     if task == "binary":
         ok = split.y.shape == (len(split.x), 1) and bool(((split.y == 0) | (split.y == 1)).all())
         expected = "(n, 1) with values 0 and 1"
+    elif task == "segmentation":
+        ok = split.y.dim() == split.x.dim() and split.y.shape[2:] == split.x.shape[2:]
+        expected = "one-hot masks (n, classes, ...) of the inputs' size"
     else:
         ok = split.y.dim() == 1 and bool(((split.y >= 0) & (split.y < classes)).all())
         expected = f"(n,) with class numbers 0 to {classes - 1}"
