@@ -61,7 +61,7 @@ def grid(hyperparameters: Mapping[str, Values]) -> list[dict[str, float]]:
     """Every combination of the values given, the last name varying fastest."""
     axes: list[list[float]] = []
     for name, values in hyperparameters.items():
-        axes.append(list(values) if isinstance(values, Sequence) and not isinstance(values, str) else [values])  # type: ignore[list-item]
+        axes.append(list(values) if isinstance(values, Sequence) and not isinstance(values, str) else [values])
         if not axes[-1]:
             raise SpecError(f"empty grid: hyper-parameter {name} has no values")
     return [dict(zip(hyperparameters, values, strict=True)) for values in itertools.product(*axes)]
@@ -77,7 +77,7 @@ class Result:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row per run: ``run, seed``, hyper-parameters, ``status, parameters, up, down`` (floats a round), ``path``."""
+        """One row per run: its key, ``status``, ``parameters``, ``up`` and ``down`` (floats a round), ``path``."""
         return pd.DataFrame(
             {
                 **self._key(number),
@@ -101,7 +101,14 @@ class Result:
     def cross_scores(self) -> pd.DataFrame:
         """As :attr:`scores`, with ``model``: the client whose model was tested (local: every model on every client)."""
         rows = [
-            {**self._key(number), "model": model, "client": client, "checkpoint": rule, "metric": metric, "value": value}
+            {
+                **self._key(number),
+                "model": model,
+                "client": client,
+                "checkpoint": rule,
+                "metric": metric,
+                "value": value,
+            }
             for number, outcome in enumerate(self.trained.outcomes)
             for rule, model, client, metric, value in outcome.scores
             if rule in self.rules

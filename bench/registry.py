@@ -88,7 +88,8 @@ def _module(kind: Kind, file: Path) -> ModuleType:
     name = f"bench._datasets.{file.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)

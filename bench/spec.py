@@ -291,6 +291,8 @@ def _first_fault(error: ValidationError) -> str:
             return f"{where} is missing"
         case "too_short":
             return f"{where} is empty; give at least one"
+        case "model_type" | "dict_type":
+            return f"{where} = {reprlib.repr(fault['input'])}: expected a table"
         case _:
             return f"{where} = {reprlib.repr(fault['input'])}: {fault['msg'].replace('Input should be', 'expected')}"
 
@@ -416,11 +418,14 @@ def _definition(kind: Kind, name: str) -> ast.ClassDef | ast.FunctionDef:
 
 
 def _parameters(kind: Kind, name: str) -> list[str]:
-    """The options of a registered function: its parameters after the data folder, or after inputs and outputs."""
+    """The options of what is registered: its parameters after the data folder, or after inputs and outputs."""
+    leading = 1 if kind == "datasets" else 2
     node = _definition(kind, name)
-    assert isinstance(node, ast.FunctionDef)
+    if isinstance(node, ast.ClassDef):
+        leading += 1  # self
+        node = next(part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return [argument.arg for argument in arguments][1 if kind == "datasets" else 2 :]
+    return [argument.arg for argument in arguments][leading:]
 
 
 def _fields(algorithm: str, *, searchable: bool) -> list[str]:

@@ -138,16 +138,18 @@ class Federation:
         """
         from bench.data.arrays import federation_from_arrays
 
-        return federation_from_arrays(
-            clients, name=name, task=task, metrics=tuple(metrics), synthetic=synthetic
-        )
+        return federation_from_arrays(clients, name=name, task=task, metrics=tuple(metrics), synthetic=synthetic)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over names, shapes and bytes of everything a run can see; it stands in every record."""
         digest = hashlib.sha256(f"{self.name}|{self.task}|{self.classes}".encode())
         for client in self.clients:
-            splits = (client.train, client.test) if client.validation is None else (client.train, client.validation, client.test)
+            splits = (
+                (client.train, client.test)
+                if client.validation is None
+                else (client.train, client.validation, client.test)
+            )
             for split in splits:
                 digest.update(f"|{client.name}".encode())
                 for array in () if split is None else (split.x, split.y):
@@ -160,9 +162,15 @@ class Federation:
         """All training samples as one client, in client order (the central baseline)."""
         import torch
 
-        x = torch.cat([client.train.x for client in self.clients])
-        y = torch.cat([client.train.y for client in self.clients])
-        return Client("pooled", Split(x, y))
+        if len({client.train.x.shape[1:] for client in self.clients}) > 1:
+            raise DataError(f"{self.name}: samples with different features cannot be pooled; align the features first")
+
+        def pool(splits: Sequence[Split]) -> Split:
+            return Split(torch.cat([split.x for split in splits]), torch.cat([split.y for split in splits]))
+
+        fixed = [client.validation for client in self.clients if client.validation is not None]
+        training = pool([client.train for client in self.clients])
+        return Client("pooled", training, validation=pool(fixed) if fixed else None)
 
 
 def _check(where: str, split: Split, task: Task, classes: int) -> None:

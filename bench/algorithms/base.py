@@ -42,7 +42,8 @@ class Batch(NamedTuple):
 class Optimizer(Protocol):
     """A client's optimiser as functions of the weight vector; ``lr`` is a number or a tensor of the run."""
 
-    lr: Any
+    @property
+    def lr(self) -> Any: ...
 
     def init(self, w: Tensor) -> Tree: ...
 
@@ -112,6 +113,7 @@ class Site:
 class Algorithm:
     """FedAvg's answers to every hook. A subclass is a frozen dataclass; its searchable fields are hyper-parameters."""
 
+    registered_name: ClassVar[str]
     pooled: ClassVar[bool] = False  # train one client on everybody's samples
     everywhere: ClassVar[bool] = False  # test each client's model on every client
     optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # the optimisers its equations allow

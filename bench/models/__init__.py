@@ -1,1 +1,1 @@
-"""Networks, one small file per family, and :class:`~bench.models.functional.Model`, a network as a function of ``w``."""
+"""Networks, one small file per family; :mod:`bench.models.functional` makes them functions of a weight vector."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.dropout import _DropoutNd
 
 from bench.rng import derive, happens
 from bench.types import SpecError
@@ -178,7 +179,7 @@ def _replace_dropouts(module: nn.Module) -> list[Dropout]:
     found: list[Dropout] = []
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) in _DROPOUTS:
+            if isinstance(child, _DropoutNd) and type(child) in _DROPOUTS:
                 found.append(Dropout(child.p, len(found), _DROPOUTS[type(child)]))
                 setattr(parent, name, found[-1])
     return found
@@ -187,7 +188,5 @@ def _replace_dropouts(module: nn.Module) -> list[Dropout]:
 def _head(module: nn.Module) -> str:
     if isinstance(getattr(module, "head", None), nn.Module):
         return "head"
-    layers = [
-        name for name, part in module.named_modules() if any(True for _ in part.parameters(recurse=False))
-    ]
+    layers = [name for name, part in module.named_modules() if any(True for _ in part.parameters(recurse=False))]
     return layers[-1]

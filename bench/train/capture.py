@@ -73,56 +73,95 @@ class _Recorder(TorchDispatchMode):
         self.values: dict[fx.Node, Tensor] = {}
         self.nodes: dict[int, fx.Node] = {}
         self.kept: list[Tensor] = []  # alive as long as the recorder, so that no id is used twice
+        self.varying: set[fx.Node] = set()  # what the arguments or chance decide
+        # Memory: of tensors found outside, of those changed in place, and of those with a varying content.
+        self.outside: set[int] = set()
+        self.changed: set[int] = set()
+        self.unsettled: set[int] = set()
         for number, argument in enumerate(arguments):
-            self._name(argument, self.graph.placeholder(f"argument_{number}"))
+            self._name(argument, self.graph.placeholder(f"argument_{number}"), varies=True)
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        result = operation(*args, **kwargs)
+        named_args, named_kwargs = pytree.tree_map_only(Tensor, self._node, (args, kwargs))
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        decided = any(id(each) in self.nodes for each in tensors)
-        if operation is aten._local_scalar_dense.default and decided:
+        random = torch.Tag.nondeterministic_seeded in operation.tags
+        varies = random or (operation not in _SHAPE_ONLY and any(self._varies(each) for each in tensors))
+        if operation is aten._local_scalar_dense.default and varies:
             raise _LooksAtNumbersError
+        changing = {_memory(each) for each in _written(operation, args, kwargs)}
+        self.changed |= changing
+        if varies or changing & self.outside:
+            self.unsettled |= changing
+        result = operation(*args, **kwargs)
         if not isinstance(result, Tensor | list | tuple):
             return result
-        mutable = operation._schema.is_mutable
-        random = torch.Tag.nondeterministic_seeded in operation.tags
-        if not (mutable or random) and (not decided or operation in _SHAPE_ONLY):
-            return result  # a constant: it becomes part of the graph where something uses it
-        source = self.nodes.get(id(args[0])) if args and isinstance(args[0], Tensor) else None
+        source = self.nodes[id(args[0])] if args and isinstance(args[0], Tensor) else None
         if source is not None and operation in _VIEWS and _same(args[0], result):
-            self._name(result, source)
+            self._name(result, source, varies)
             return result
-        named_args, named_kwargs = pytree.tree_map_only(Tensor, self._node, (args, kwargs))
         if source is not None and operation in _RESHAPES and source.target in _RESHAPES:
             origin = source.all_input_nodes[0]
             if self.values[origin].is_contiguous():
                 named_args = (origin, *named_args[1:])
         node = self.graph.call_function(operation, tuple(named_args), named_kwargs)
         if isinstance(result, Tensor):
-            self._name(result, node)
+            self._name(result, node, varies)
         else:
             for place, each in enumerate(result):
                 if isinstance(each, Tensor):
-                    self._name(each, self.graph.call_function(operator.getitem, (node, place)))
+                    self._name(each, self.graph.call_function(operator.getitem, (node, place)), varies)
         return result
 
     def finish(self, results: Sequence[Tensor]) -> fx.GraphModule:
         self.graph.output([self._node(result) for result in results])
+        for node in list(self.graph.nodes):
+            if self._settled(node) and not all(self._settled(user) for user in node.users):
+                with self.graph.inserting_before(node):
+                    node.replace_all_uses_with(self._constant(self.values[node]))
         self.graph.eliminate_dead_code(is_impure_node=_has_effects)
         return fx.GraphModule(self.root, self.graph)
 
-    def _name(self, tensor: Tensor, node: fx.Node) -> None:
+    def _name(self, tensor: Tensor, node: fx.Node, varies: bool) -> None:
         self.kept.append(tensor)
         self.nodes[id(tensor)] = node
         self.values.setdefault(node, tensor)
+        if varies:
+            self.varying.add(node)
 
     def _node(self, tensor: Tensor) -> fx.Node:
         if id(tensor) not in self.nodes:
-            name = f"constant_{len(self.kept)}"
-            self.root.register_buffer(name, tensor.detach().clone())
-            self._name(tensor, self.graph.get_attr(name))
+            self.outside.add(_memory(tensor))
+            self._name(tensor, self._constant(tensor), varies=False)
         return self.nodes[id(tensor)]
+
+    def _constant(self, tensor: Tensor) -> fx.Node:
+        name = f"constant_{len(self.graph.nodes)}"
+        self.root.register_buffer(name, tensor.detach())
+        return self.graph.get_attr(name)
+
+    def _varies(self, tensor: Tensor) -> bool:
+        return self.nodes[id(tensor)] in self.varying or _memory(tensor) in self.unsettled
+
+    def _settled(self, node: fx.Node) -> bool:
+        """Whether a computed node has the same value in every call, and nothing changes it in place."""
+        return (
+            node.op == "call_function"
+            and node in self.values
+            and node not in self.varying
+            and _memory(self.values[node]) not in self.changed
+        )
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _written(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors among the arguments that the operation changes in place."""
+    given = {**dict(zip((each.name for each in operation._schema.arguments), args, strict=False)), **kwargs}
+    writes = [each.name for each in operation._schema.arguments if each.alias_info and each.alias_info.is_write]
+    return [each for each in pytree.tree_leaves([given.get(name) for name in writes]) if isinstance(each, Tensor)]
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

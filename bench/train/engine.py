@@ -21,7 +21,7 @@ from bench.train import metrics, task
 from bench.train.mapping import Loop, Mapper, Stack
 from bench.train.optim import DEFAULTS, OPTIONAL
 from bench.train.population import Population, Rounds, Trained
-from bench.types import Budget, Federation, Outcome, SpecError, nearest
+from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
 
 Path = Literal["auto", "stack", "loop"]
 # Stacking must be measured to be so many times faster than looping before it is chosen: a clear gain only, so that
@@ -94,15 +94,23 @@ def resolve(algorithm: str, optimizer: str, hyperparameters: Mapping[str, float]
     return {name: float(value) for name, value in sorted({**known, **hyperparameters}.items())}
 
 
-def build_model(name: str, federation: Federation, options: Mapping[str, Any] | None = None, client: int = 0) -> nn.Module:
+def build_model(
+    name: str, federation: Federation, options: Mapping[str, Any] | None = None, client: int = 0
+) -> nn.Module:
     """The registered network ``name`` for a client's inputs and the federation's task."""
     make = registry.load("models", name)
     known = list(inspect.signature(make).parameters)[2:]
     for option in options or {}:
         if option not in known:
             raise SpecError(f"model {name} has no option {option!r}: {nearest(option, known)}")
-    inputs = tuple(federation.clients[client].train.x.shape[1:])
-    return make(inputs, 1 if federation.task == "binary" else federation.classes, **(options or {}))
+    own = federation.clients[client]
+    return make(tuple(_first(federation, own).shape[1:]), task.outputs(federation, own), **(options or {}))
+
+
+def _first(federation: Federation, client: Client) -> Tensor:
+    """The client's first inputs (2, ...), as the model sees them."""
+    x = client.train.x[:2]
+    return x if federation.prepare is None else federation.prepare(x)
 
 
 def run(
@@ -149,9 +157,15 @@ def _check_seeds(seeds: Sequence[int]) -> None:
 
 
 def _population(
-    federation: Federation, algorithm: Algorithm, name: str, model: str | nn.Module,
-    model_options: Mapping[str, Any] | None, settings: Sequence[Mapping[str, float]], seeds: Sequence[int], budget: Budget,
-) -> Population:  # fmt: skip
+    federation: Federation,
+    algorithm: Algorithm,
+    name: str,
+    model: str | nn.Module,
+    model_options: Mapping[str, Any] | None,
+    settings: Sequence[Mapping[str, float]],
+    seeds: Sequence[int],
+    budget: Budget,
+) -> Population:
     """Models and initial weights for every training client, checked against the data."""
     model = _fitting(name, algorithm, model)
     clients = range(1 if algorithm.pooled else len(federation.clients))
@@ -161,14 +175,15 @@ def _population(
         return algorithm.prepare(made)
 
     models: dict[Any, Model] = {}
-    shapes = [tuple(federation.clients[client].train.x.shape[1:]) for client in clients]
-    for client, shape in zip(clients, shapes, strict=True):
+    seen = [(own, _first(federation, own)) for own in federation.clients[: len(clients)]]
+    shapes = [(x.shape[1:], task.outputs(federation, own)) for own, x in seen]
+    for client, (shape, (own, x)) in enumerate(zip(shapes, seen, strict=True)):
         if shape not in models:
             with torch_seed(0):
                 models[shape] = Model(module(client))
-            task.check_output(models[shape], federation, federation.clients[client].train.x[:2])
+            task.check_output(models[shape], federation, own, x)
     first = models[shapes[0]]
-    kind = task.output_kind(first, federation.clients[0].train.x[:2])
+    kind = task.output_kind(first, seen[0][1])
     if algorithm.parallel and not first.parallel:
         raise SpecError(
             f"{name} needs a model with local_extractor, global_extractor and head; "
@@ -189,6 +204,8 @@ def _population(
         federation, algorithm, [models[shape] for shape in shapes], initial, task.criterion(federation, kind),
         kind, budget, settings, seeds,
     )  # fmt: skip
+    if len({exchange.size for exchange in population.exchanges}) > 1:
+        raise SpecError(f"{name}: what travels of the model differs in size between clients of {federation.name}")
     federated = not algorithm.pooled and not algorithm.everywhere
     if federated and population.exchanges[0].size == 0:
         raise SpecError(f"{name} shares no weight of this model: it has no part that travels; choose another model")
@@ -288,18 +305,20 @@ def _scores(rounds: Rounds, personal: Any) -> dict[tuple[int, int, str], list[li
     """Metrics by (model, client, metric) of all runs, [h][s]; this is where test samples are used."""
     population = rounds.population
     tests = {c: client.test for c, client in enumerate(population.federation.clients) if client.test is not None}
+    segments = population.federation.task == "segmentation"
     found: dict[tuple[int, int, str], list[list[float | None]]] = {}
 
     def score(model: int, client: int, output: Tensor) -> None:
-        p = task.probabilities(population.federation, population.output, output).numpy()
-        y = tests[client].y.reshape(-1).to(torch.int64).numpy()
+        flat = task.probabilities(population.federation, population.output, output.flatten(0, 2))
+        p = flat.reshape(output.shape).numpy()
+        y = tests[client].y.numpy() if segments else tests[client].y.reshape(-1).to(torch.int64).numpy()
         for name in population.federation.metrics:
             measure = metrics.metric(name)
             found[model, client, name] = [[measure(each, y) for each in row] for row in p]
 
     if population.algorithm.pooled or population.algorithm.everywhere:
         for client, test in tests.items():
-            outputs = rounds.outputs(personal, {c: test.x for c in range(population.sizes["C"])})
+            outputs = rounds.outputs(personal, dict.fromkeys(range(population.sizes["C"]), test.x))
             for model, output in outputs.items():
                 score(model, client, output)
     elif tests:

@@ -11,7 +11,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -24,7 +24,16 @@ Grid = Any
 Hook = Callable[..., Any]
 HookOf = Callable[[int], Hook]  # of a client: clients whose models differ need hooks of their own
 Index = tuple[int, ...]
-Samples = Callable[[int], tuple[Tensor, Tensor]]  # a client's (x, y)
+
+
+class Source(Protocol):
+    """Where samples come from: each client's stored (x, y), and what the model is shown of stored inputs."""
+
+    @property
+    def samples(self) -> Sequence[tuple[Tensor, Tensor]]: ...
+
+    def look(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Inputs (..., n, features...) as the model sees them; with keys (...), augmented for training."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Mapper(ABC):
     @abstractmethod
     def train(
         self, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
-        samples: Samples, work: Mapping[Index, LocalWork],
+        source: Source, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
         """The states after a round of local steps: ``step(state, *grids, x, y, weight, key, number) -> state``.
 
@@ -68,7 +77,7 @@ class Mapper(ABC):
 
     @abstractmethod
     def loss(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], samples: Samples,
+        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
         weights: Mapping[Index, tuple[Tensor, Tensor]], size: int | None,
     ) -> Tensor:  # fmt: skip
         """Sums (H, S, C) of ``hook(*grids, x, y, weight)`` over samples.
@@ -78,8 +87,9 @@ class Mapper(ABC):
 
     @abstractmethod
     def outputs(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], inputs: Mapping[int, Tensor], size: int | None
-    ) -> dict[int, Tensor]:
+        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
+        inputs: Mapping[int, Tensor], size: int | None,
+    ) -> dict[int, Tensor]:  # fmt: skip
         """For each client with ``inputs`` (n, ...), the results (H, S, n, k) of ``hook(*grids, x)``."""
 
     @abstractmethod
@@ -128,10 +138,11 @@ class Stack(Mapper):
 
     def train(
         self, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
-        samples: Samples, work: Mapping[Index, LocalWork],
+        source: Source, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
-        packed = _Packed.of(self.sizes, samples, work)
+        packed = _Packed.of(self.sizes, source, work)
         state, fixed = pytree.tree_map(torch.Tensor.contiguous, (state, tuple(grids)))
+        leaves: Sequence[Tensor]
         leaves, structure = pytree.tree_flatten(state)
         fixed_leaves = pytree.tree_leaves(fixed)
         for first, x, y in packed.chunks(self.gathered):
@@ -145,8 +156,8 @@ class Stack(Mapper):
 
     def _stepper(self, step: HookOf, kinds: Sequence[str], ragged: bool, arguments: Any) -> Captured:
         def masked(state: Any, *rest: Any) -> Any:
-            *rest, active = rest
-            after = step(0)(state, *rest)
+            *others, active = rest
+            after = step(0)(state, *others)
             if not ragged:
                 return after
             # A client that has taken all its steps of the round waits for the others.
@@ -156,29 +167,30 @@ class Stack(Mapper):
         return self._capture(("train", ragged), lambda: _vmapped(masked, ["HSC", *kinds, *moment], "HSC"), arguments)
 
     def loss(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], samples: Samples,
+        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
         weights: Mapping[Index, tuple[Tensor, Tensor]], size: int | None,
     ) -> Tensor:  # fmt: skip
         width = max(len(rows) for rows, _ in weights.values())
 
         def padded(s: int, c: int) -> tuple[Tensor, Tensor, Tensor]:
             rows, weight = weights[s, c]
-            x, y = samples(c)
+            x, y = source.samples[c]
             filled = torch.cat([rows, rows.new_zeros(width - len(rows))])
-            return x[filled], y[filled], torch.cat([weight, weight.new_zeros(width - len(rows))])
+            return source.look(x[filled]), y[filled], torch.cat([weight, weight.new_zeros(width - len(rows))])
 
         x, y, weight = self.grid("SC", padded)
         return self.map("loss", hook, [*kinds, "SC", "SC", "SC"], *grids, x, y, weight)
 
     def outputs(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], inputs: Mapping[int, Tensor], size: int | None
-    ) -> dict[int, Tensor]:
+        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
+        inputs: Mapping[int, Tensor], size: int | None,
+    ) -> dict[int, Tensor]:  # fmt: skip
         width = max(len(x) for x in inputs.values())
         example = next(iter(inputs.values()))
 
         def padded(c: int) -> Tensor:
             x = inputs.get(c, example[:0])
-            return torch.cat([x, x.new_zeros(width - len(x), *x.shape[1:])])
+            return source.look(torch.cat([x, x.new_zeros(width - len(x), *x.shape[1:])]))
 
         output = self.map("outputs", hook, [*kinds, "C"], *grids, self.grid("C", padded))
         return {c: output[:, :, c, : len(x)] for c, x in inputs.items()}
@@ -215,11 +227,11 @@ class _Packed:
     keys: Tensor
     active: Tensor  # whether the client still takes this step
     ragged: bool
+    look: Callable[[Tensor, Tensor], Tensor]
 
     @classmethod
-    def of(cls, sizes: Mapping[str, int], samples: Samples, work: Mapping[Index, LocalWork]) -> _Packed:
-        clients = [samples(client) for client in range(sizes["C"])]
-        offsets = [0, *itertools.accumulate(len(x) for x, _ in clients)]
+    def of(cls, sizes: Mapping[str, int], source: Source, work: Mapping[Index, LocalWork]) -> _Packed:
+        offsets = [0, *itertools.accumulate(len(x) for x, _ in source.samples)]
         steps = max(len(each.batches) for each in work.values())
         width = max(len(batch) for each in work.values() for batch in each.batches)
         shape = (steps, sizes["S"], sizes["C"])
@@ -236,16 +248,16 @@ class _Packed:
             weight[: len(lengths), s, c] = there / lengths[:, None]
             keys[: len(lengths), s, c] = each.keys
             active[: len(lengths), s, c] = True
-        x, y = (torch.cat(parts) for parts in zip(*clients, strict=True))
-        return cls(x, y, rows, weight, keys, active, ragged=not bool(active.all()))
+        x, y = (torch.cat(parts) for parts in zip(*source.samples, strict=True))
+        return cls(x, y, rows, weight, keys, active, not bool(active.all()), source.look)
 
     def chunks(self, limit: int) -> Iterator[tuple[int, Tensor, Tensor]]:
         """First step, inputs and targets of as many steps at a time as fit into ``limit`` bytes."""
         step = self.rows[0].numel() * self.x[0].numel() * self.x.element_size()
         together = max(1, limit // step)
         for first in range(0, len(self.rows), together):
-            rows = self.rows[first : first + together]
-            yield first, self.x[rows], self.y[rows]
+            rows, keys = self.rows[first : first + together], self.keys[first : first + together]
+            yield first, self.look(self.x[rows], keys), self.y[rows]
 
     def moment(self, k: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         return x, y, self.weight[k], self.keys[k], torch.tensor(k), self.active[k]
@@ -272,39 +284,43 @@ class Loop(Mapper):
 
     def train(
         self, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
-        samples: Samples, work: Mapping[Index, LocalWork],
+        source: Source, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
         trained = {}
         for index in self.indices("HSC"):
             now, mine = state[index], work[index[1:]]
             fixed = self._pick(grids, kinds, "HSC", index)
-            x, y = samples(index[2])
+            x, y = source.samples[index[2]]
             for number, rows in enumerate(mine.batches):
-                weight = torch.full((len(rows),), 1 / len(rows))
-                moment = (x[rows], y[rows], weight, mine.keys[number], torch.tensor(number))
+                key = mine.keys[number]
+                seen = source.look(x[rows], key)
+                moment = (seen, y[rows], torch.full((len(rows),), 1 / len(rows)), key, torch.tensor(number))
                 now = self._call("train", step, "HSC", index, (now, *fixed, *moment))
             trained[index] = now
         return trained
 
     def loss(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], samples: Samples,
+        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
         weights: Mapping[Index, tuple[Tensor, Tensor]], size: int | None,
     ) -> Tensor:  # fmt: skip
         total = torch.zeros([self.sizes[axis] for axis in "HSC"])
         for index in self.indices("HSC"):
             fixed = self._pick(grids, kinds, "HSC", index)
-            x, y = samples(index[2])
+            x, y = source.samples[index[2]]
             rows, weight = weights[index[1:]]
             for part, share in zip(_parts(rows, size), _parts(weight, size), strict=True):
-                total[index] += self._call("loss", hook, "HSC", index, (*fixed, x[part], y[part], share))
+                seen = source.look(x[part])
+                total[index] += self._call("loss", hook, "HSC", index, (*fixed, seen, y[part], share))
         return total
 
     def outputs(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], inputs: Mapping[int, Tensor], size: int | None
-    ) -> dict[int, Tensor]:
+        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
+        inputs: Mapping[int, Tensor], size: int | None,
+    ) -> dict[int, Tensor]:  # fmt: skip
         def output(h: int, s: int, c: int, x: Tensor) -> Tensor:
             fixed = self._pick(grids, kinds, "HSC", (h, s, c))
-            return torch.cat([self._call("outputs", hook, "HSC", (h, s, c), (*fixed, part)) for part in _parts(x, size)])
+            parts = (source.look(part) for part in _parts(x, size))
+            return torch.cat([self._call("outputs", hook, "HSC", (h, s, c), (*fixed, part)) for part in parts])
 
         return {
             c: torch.stack([torch.stack([output(h, s, c, x) for s in range(self.sizes["S"])])

@@ -37,7 +37,22 @@ def auroc(p: Array, y: Array) -> float | None:
     return float(metrics.roc_auc_score(y, p[:, 0] if columns == 2 and p.shape[1] == 1 else p, multi_class="ovr"))
 
 
-METRICS: dict[str, Metric] = {"accuracy": accuracy, "balanced_accuracy": balanced_accuracy, "auroc": auroc}
+def dice(p: Array, y: Array) -> float:
+    """Mean over samples and channels of |P Y| / (0.5 (|P| + |Y|)) of masks at > 0.5; 1 where both are empty.
+
+    FENDA-FL, appendix A.2; ``p`` and ``y`` are (n, channels, ...).
+    """
+    mask, target = (p > 0.5).reshape(*p.shape[:2], -1), (y > 0.5).reshape(*y.shape[:2], -1)
+    overlap, total = (mask & target).sum(2), mask.sum(2) + target.sum(2)
+    return float(np.where(total == 0, 1.0, overlap / (0.5 * total + 1e-7)).mean())
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": accuracy,
+    "balanced_accuracy": balanced_accuracy,
+    "auroc": auroc,
+    "dice": dice,
+}
 
 
 def metric(name: str) -> Metric:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -23,10 +23,9 @@ from bench.rng import bits, derive
 from bench.train import batches
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS
-from bench.train.task import OutputKind
+from bench.train.task import Criterion, OutputKind
 from bench.types import Budget, Client, Federation
 
-Criterion = Callable[[Tensor, Tensor], Tensor]
 Number = dict[str, Tensor]
 
 
@@ -58,17 +57,46 @@ class Population:
         made: dict[int, Exchange] = {}
         for model in self.models:
             if id(model) not in made:
-                made[id(model)] = Exchange(model, lambda name, model=model: self.algorithm.shared(name, model))
+                made[id(model)] = Exchange(model, partial(self._shared, model))
         return [made[id(model)] for model in self.models]
+
+    def _shared(self, model: Model, name: str) -> bool:
+        return self.algorithm.shared(name, model)
+
+    @cached_property
+    def samples(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """Each client's inputs and targets, those for training first and then the data set's own for validation."""
+        parts = [(each.train,) if each.validation is None else (each.train, each.validation) for each in self.clients]
+        return [(torch.cat([part.x for part in both]), torch.cat([part.y for part in both])) if len(both) > 1
+                else (both[0].x, both[0].y) for both in parts]  # fmt: skip
 
     @cached_property
     def splits(self) -> dict[Index, tuple[Tensor, Tensor]]:
         """Row numbers of training and validation samples by (seed number, client)."""
-        return {
-            (s, c): batches.split(len(client.train), self.budget.validation, seed, c)
-            for s, seed in enumerate(self.seeds)
-            for c, client in enumerate(self.clients)
-        }
+
+        def split(seed: int, c: int) -> tuple[Tensor, Tensor]:
+            client = self.clients[c]
+            if client.validation is None:
+                return batches.split(len(client.train), self.budget.validation, seed, c)
+            rows = torch.arange(len(client.train) + len(client.validation))
+            return rows[: len(client.train)], rows[len(client.train) :]
+
+        return {(s, c): split(seed, c) for s, seed in enumerate(self.seeds) for c in range(len(self.clients))}
+
+    def look(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
+        """What the model sees of stored inputs (..., n, features...).
+
+        With the ``keys`` (...) of their local steps they are augmented for training, each sample by a key of its own.
+        """
+        prepare, augment = self.federation.prepare, self.federation.augment
+        if prepare is None and augment is None:
+            return x
+        mini_batches = () if keys is None else keys.shape
+        flat = x.flatten(0, len(mini_batches))
+        flat = flat if prepare is None else prepare(flat)
+        if keys is not None and augment is not None:
+            flat = augment(flat, bits(keys[..., None], torch.arange(x.shape[len(mini_batches)])).flatten())
+        return flat.reshape(*mini_batches, -1, *flat.shape[1:])
 
     def training_samples(self, client: int) -> int:
         """How many samples a client trains on (the same for every seed)."""
@@ -225,13 +253,9 @@ class Rounds:
             return step
 
         population = self.population
-        work = {(s, c): population.work(s, c, round_) for s, c in self.mapper.indices("SC")}
+        work: dict[Index, LocalWork] = {(s, c): population.work(s, c, round_) for s, c in self.mapper.indices("SC")}
         fixed = (self.hyper, self.facts, received, torch.tensor(round_))
-        return self.mapper.train(at, ["H", "C", "HSC", ""], clients, fixed, self._samples, work)
-
-    def _samples(self, c: int) -> tuple[Tensor, Tensor]:
-        train = self.population.clients[c].train
-        return train.x, train.y
+        return self.mapper.train(at, ["H", "C", "HSC", ""], clients, fixed, population, work)
 
     # Validation and checkpoints -------------------------------------------------------------------------------
 
@@ -241,14 +265,16 @@ class Rounds:
             return torch.full([self.population.sizes[axis] for axis in "HSC"], torch.nan)
 
         def at(c: int) -> Callable[..., Any]:
-            def hook(hyper: Number, facts: Number, moment: Number, personal: Tree, x: Tensor, y: Tensor, w: Tensor) -> Any:
+            def hook(
+                hyper: Number, facts: Number, moment: Number, personal: Tree, x: Tensor, y: Tensor, w: Tensor
+            ) -> Any:
                 output = self._algorithm(hyper).predict(personal, x, self._site(hyper, facts, moment, c))
                 return (self.population.criterion(output, y) * w).sum()
 
             return hook
 
         kinds, grids = ["H", "C", "", "HSC"], (self.hyper, self.facts, self.moment, personal)
-        return self.mapper.loss(at, kinds, grids, self._samples, self._validation, self._evaluated_together)
+        return self.mapper.loss(at, kinds, grids, self.population, self._validation, self._evaluated_together)
 
     @cached_property
     def _validation(self) -> dict[Index, tuple[Tensor, Tensor]]:
@@ -302,7 +328,7 @@ class Rounds:
             return hook
 
         kinds, grids = ["H", "C", "", "HSC"], (self.hyper, self.facts, _moment(0), personal)
-        return self.mapper.outputs(at, kinds, grids, inputs, self._evaluated_together)
+        return self.mapper.outputs(at, kinds, grids, self.population, inputs, self._evaluated_together)
 
 
 def _moment(round_: int) -> Number:

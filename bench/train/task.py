@@ -1,31 +1,40 @@
 """What a task asks of a model's output: its loss and the probabilities its metrics read.
 
-A binary model gives one number per sample (n, 1), a multi-class one as many as there are classes (n, k). Whether
-these are probabilities or logits is read off the model: a last operation that is a sigmoid or softmax makes
-probabilities.
+A binary model gives one number per sample (n, 1), a multi-class one as many as there are classes (n, k), and a
+segmenting one a channel per class (n, k, ...). Whether these are probabilities or logits is read off the model: a
+last operation that is a sigmoid or softmax makes probabilities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench.models.functional import Model
 from bench.train.capture import trace
-from bench.types import Federation, SpecError
+from bench.types import Client, Federation, SpecError, nearest
 
 OutputKind = Literal["probability", "log_probability", "logit"]
+Criterion = Callable[[Tensor, Tensor], Tensor]  # (output, targets) -> loss of each sample (n,)
 aten = torch.ops.aten
 _KINDS: dict[object, OutputKind] = {
     aten.sigmoid.default: "probability",
     aten._softmax.default: "probability",
     aten._log_softmax.default: "log_probability",
 }
-_RESHAPES = {aten.view.default, aten.squeeze.dim, aten.unsqueeze.default, aten.reshape.default, aten.clone.default}
+_RESHAPES = {
+    aten.view.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.unsqueeze.default,
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.clone.default,
+}
 
 
 def output_kind(model: Model, x: Tensor) -> OutputKind:
@@ -37,9 +46,17 @@ def output_kind(model: Model, x: Tensor) -> OutputKind:
     return _KINDS.get(node.target, "logit")
 
 
-def check_output(model: Model, federation: Federation, x: Tensor) -> None:
-    """Refuse a model whose output does not fit the task."""
-    expected = (len(x), 1 if federation.task == "binary" else federation.classes)
+def outputs(federation: Federation, client: Client) -> int:
+    """How many numbers (or channels) the model gives for a sample of the client."""
+    if federation.task == "segmentation":
+        return client.train.y.shape[1]
+    return 1 if federation.task == "binary" else client.classes or federation.classes
+
+
+def check_output(model: Model, federation: Federation, client: Client, x: Tensor) -> None:
+    """Refuse a model whose output does not fit the client's task; ``x`` (n, ...) are inputs as the model sees them."""
+    places = client.train.y.shape[2:] if federation.task == "segmentation" else ()
+    expected = (len(x), outputs(federation, client), *places)
     try:
         with torch.no_grad():
             found = tuple(model(model.initial, x).output.shape)
@@ -48,27 +65,67 @@ def check_output(model: Model, federation: Federation, x: Tensor) -> None:
         raise SpecError(f"the model does not accept inputs of shape {tuple(x.shape)}: {reason}") from error
     if found != expected:
         raise SpecError(
-            f"the model's output has shape {found}; a {federation.task} task of {expected[1] or 1} "
-            f"output(s) needs {expected} for {len(x)} samples"
+            f"the model's output for {len(x)} samples has shape {found}; "
+            f"the {federation.task} task of {federation.name} needs {expected}"
         )
 
 
-def criterion(federation: Federation, kind: OutputKind) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss of each sample, (output, targets) -> (n,): binary or categorical cross-entropy."""
-    if federation.task == "binary":
-        if kind == "logit":
-            return lambda output, y: functional.binary_cross_entropy_with_logits(output, y, reduction="none").flatten(1).mean(1)
-        if kind == "log_probability":
-            raise SpecError("a binary model must return a probability or a logit, not a log-probability")
-        return _binary_cross_entropy
-    return {"logit": _cross_entropy, "probability": _categorical, "log_probability": _negative_log_likelihood}[kind]
-
-
 def probabilities(federation: Federation, kind: OutputKind, output: Tensor) -> Tensor:
-    """The probability of class 1 (..., 1) or of every class (..., k)."""
+    """The probability of class 1 (n, 1), of every class (n, k), or of every channel at every place (n, k, ...)."""
     if kind == "logit":
-        return torch.sigmoid(output) if federation.task == "binary" else torch.softmax(output, -1)
+        return torch.sigmoid(output) if federation.task == "binary" else torch.softmax(output, 1)
     return output.exp() if kind == "log_probability" else output
+
+
+def criterion(federation: Federation, kind: OutputKind) -> Criterion:
+    """The training loss: cross-entropy, or what the federation names."""
+    constants = dict(federation.loss)
+    name = constants.pop("name", "cross_entropy")
+    if name not in _LOSSES:
+        raise SpecError(f"{federation.name}: unknown loss {name!r}: {nearest(name, _LOSSES)}")
+    return _LOSSES[name](federation, kind, **constants)
+
+
+def _cross_entropy(federation: Federation, kind: OutputKind) -> Criterion:
+    if federation.task != "binary":
+        log_p = _log_probabilities(kind)
+        return lambda output, y: -_of_target(log_p(output), y)
+    if kind == "logit":
+        return lambda output, y: binary_cross_entropy_with_logits(output, y, reduction="none").flatten(1).mean(1)
+    if kind == "log_probability":
+        raise SpecError("a binary model must return a probability or a logit, not a log-probability")
+    return lambda p, y: -_log(torch.where(y > 0.5, p, 1 - p)).flatten(1).mean(1)
+
+
+def _focal(federation: Federation, kind: OutputKind, *, gamma: float, alpha: Sequence[float]) -> Criterion:
+    """alpha_y (1 - p_y)^gamma (-log p_y), with a weight for every class (Lin et al., 2017, equation 5)."""
+    log_p, weights = _log_probabilities(kind), torch.tensor(alpha)
+
+    def loss(output: Tensor, y: Tensor) -> Tensor:
+        of_target = _of_target(log_p(output), y)
+        return -weights[y] * (1 - of_target.exp()) ** gamma * of_target
+
+    return loss
+
+
+def _dice(federation: Federation, kind: OutputKind, *, epsilon: float) -> Criterion:
+    """1 - 2 |P Y| / (|P| + |Y|) of each channel, averaged over channels (FENDA-FL, appendix A.2)."""
+
+    def loss(output: Tensor, y: Tensor) -> Tensor:
+        p = probabilities(federation, kind, output)
+        overlap, total = (p * y).flatten(2).sum(2), (p + y).flatten(2).sum(2)
+        return 1 - (2 * overlap / (total + epsilon)).mean(1)
+
+    return loss
+
+
+_LOSSES: dict[str, Callable[..., Criterion]] = {"cross_entropy": _cross_entropy, "focal": _focal, "dice": _dice}
+
+
+def _log_probabilities(kind: OutputKind) -> Callable[[Tensor], Tensor]:
+    if kind == "logit":
+        return lambda output: torch.log_softmax(output, 1)
+    return _log if kind == "probability" else lambda output: output
 
 
 def _log(p: Tensor) -> Tensor:
@@ -77,17 +134,6 @@ def _log(p: Tensor) -> Tensor:
     return torch.log(torch.clamp(p, min=torch.finfo(torch.float32).tiny))
 
 
-def _binary_cross_entropy(p: Tensor, y: Tensor) -> Tensor:
-    return -_log(torch.where(y > 0.5, p, 1 - p)).flatten(1).mean(1)
-
-
-def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    return _negative_log_likelihood(torch.log_softmax(logits, 1), y)
-
-
-def _categorical(p: Tensor, y: Tensor) -> Tensor:
-    return _negative_log_likelihood(_log(p), y)
-
-
-def _negative_log_likelihood(log_p: Tensor, y: Tensor) -> Tensor:
-    return -torch.gather(log_p, 1, y[:, None])[:, 0]
+def _of_target(values: Tensor, y: Tensor) -> Tensor:
+    """The value (n,) in each sample's target column of ``values`` (n, k)."""
+    return torch.gather(values, 1, y[:, None])[:, 0]

@@ -1,0 +1,66 @@
+"""Packing runs into populations: full products, nothing twice, the same whatever the order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.sweep import plan as planning
+from bench.sweep.plan import plan
+from bench.types import Budget, RunSpec
+
+
+def run(lr: float, seed: int, algorithm: str = "fedavg", rounds: int = 3, **more: float) -> RunSpec:
+    data = {"name": "toy", "options": {}, "fingerprint": "f"}
+    named = {"name": algorithm, "options": {}}
+    model = {"name": "logistic", "options": {}}
+    return RunSpec(data, named, model, {"lr": lr, **more}, Budget(rounds, local_steps=1), seed)
+
+
+GRID = [run(lr, seed) for lr, seed in product((0.1, 0.01), (1, 2, 3))]
+
+
+def test_a_grid_is_one_population_settings_major():
+    (population,) = plan(GRID)
+    assert population.settings == ({"lr": 0.01}, {"lr": 0.1})
+    assert population.seeds == (1, 2, 3)
+    assert [(each.hyperparameters["lr"], each.seed) for each in population.runs] == [
+        (0.01, 1), (0.01, 2), (0.01, 3), (0.1, 1), (0.1, 2), (0.1, 3),
+    ]  # fmt: skip
+
+
+def test_settings_that_miss_the_same_seeds_go_together():
+    other = [run(1.0, seed) for seed in (1, 2, 3)]
+    finished = {run(0.1, 2).hash, run(1.0, 2).hash}
+    packed = [(population.settings, population.seeds) for population in plan([*GRID, *other], finished)]
+    assert packed == [(({"lr": 0.01},), (1, 2, 3)), (({"lr": 0.1}, {"lr": 1.0}), (1, 3))]
+
+
+def test_what_cannot_be_stacked_is_kept_apart():
+    apart = [run(0.1, 1), run(0.1, 1, "fedprox"), run(0.1, 1, rounds=4), run(0.1, 1, momentum=0.9)]
+    assert sorted(len(population.runs) for population in plan(apart)) == [1, 1, 1, 1]
+
+
+def test_no_population_is_larger_than_the_limit(monkeypatch):
+    monkeypatch.setattr(planning, "MAXIMAL_RUNS", 4)
+    runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
+    assert [len(population.runs) for population in plan(runs)] == [4, 4, 2]
+    monkeypatch.setattr(planning, "MAXIMAL_RUNS", 1)
+    assert [len(population.runs) for population in plan(GRID)] == [3, 3]
+
+
+@given(
+    st.permutations([*GRID, *GRID[:2], *(run(0.1, seed, "fedprox", mu=mu) for seed in (1, 2) for mu in (0.1, 1.0))]),
+    st.sets(st.sampled_from([each.hash for each in GRID])),
+)
+def test_every_missing_run_once_in_full_products_whatever_the_order(runs, finished):
+    populations = plan(runs, finished)
+    counted = Counter(each.hash for population in populations for each in population.runs)
+    assert counted == Counter({each.hash for each in runs} - finished)
+    for population in populations:
+        cells = [(each.hyperparameters, each.seed) for each in population.runs]
+        assert cells == list(product(population.settings, population.seeds))
+    assert populations == plan(sorted(runs, key=lambda each: each.hash), finished)
