@@ -208,6 +208,7 @@ def _table(study: StudySpec, section: TableSection, chosen: Mapping[str, Chosen]
         notes=tuple(section.notes),
         ranks=section.ranks,
         digits=section.digits,
+        one_run=section.one_run,
     )
     return build(spec, chosen, study.printed(section))
 
@@ -238,6 +239,7 @@ def _progress() -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("loading", total=None)
         yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)

@@ -157,6 +157,7 @@ class TableSection(Section):
     notes: list[str] = []
     ranks: bool = False
     digits: Annotated[int, Field(ge=0, le=10)] = 3
+    one_run: bool = False
 
 
 class BarsSection(Section):

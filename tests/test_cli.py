@@ -142,7 +142,7 @@ def test_a_learning_rate_figure_is_drawn_from_the_search(sweep, tmp_path):
 
 
 def test_a_table_with_a_diverged_cell_is_made_and_exits_3(sweep, tmp_path):
-    status, out, _ = sweep(STUDY.replace("grid.lr = [0.1, 1.0]", "fixed.lr = 1e38"))
+    status, out, _ = sweep(STUDY.replace("grid.lr = [0.1, 1.0]", "fixed = { lr = 1e38, weight_decay = 1e38 }"))
     assert status == 3
     assert "diverged 2/2" in out
     assert pd.read_csv(tmp_path / "results/tables/study.csv").query("method == 'fedavg'")["mean"].isna().all()

@@ -1,4 +1,4 @@
-"""Raw files, known by their SHA-256: found where the user keeps them, or downloaded once into the cache.
+"""Raw files, known by their hash: found where the user keeps them, or downloaded once into the cache.
 
 Environment: ``BENCH_DATA`` is a folder of raw files, ``BENCH_CACHE`` replaces ``~/.cache/silobench``, and with
 ``BENCH_OFFLINE=1`` nothing opens a connection.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,21 +20,35 @@ from bench.types import DataError
 
 TIMEOUT = 30  # seconds without a byte from the server
 CHUNK = 1 << 16
+LIMIT = 1 << 30  # bytes of a file whose size is not published
 
 
 @dataclass(frozen=True)
 class Asset:
-    """One published file. ``path`` is its place below a data folder, ``size`` counts bytes, ``urls`` are mirrors."""
+    """One published file. ``path`` is its place below a data folder, ``size`` counts bytes, ``urls`` are mirrors.
+
+    Where an address ends in .gz and ``path`` does not, the file is unpacked on the way; hash and size are those of
+    the unpacked file. ``md5`` stands in where the publisher gives no SHA-256, ``size`` is None where none is known.
+    """
 
     path: str
-    sha256: str
-    size: int
+    sha256: str | None
+    size: int | None
     urls: tuple[str, ...]
     licence: str
+    md5: str | None = None
 
     def __post_init__(self) -> None:
         if not self.urls or not all(url.startswith("https://") for url in self.urls):
             raise DataError(f"{self.path}: an asset needs at least one address, all of them https://, not {self.urls}")
+        if (self.sha256 is None) == (self.md5 is None):
+            raise DataError(f"{self.path}: an asset needs either a sha256 or an md5")
+
+    @property
+    def identity(self) -> str:
+        """Hash and size in words, as far as they are known."""
+        size = "" if self.size is None else f"{self.size} bytes, "
+        return size + (f"sha256 {self.sha256}" if self.sha256 else f"md5 {self.md5}")
 
 
 def locate(asset: Asset, root: Path | None = None) -> Path:
@@ -42,18 +57,15 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
     In a user's folder it may lie at ``asset.path`` or directly by its name. A file there that is not the published
     one is an error, never replaced by a download. Raises :class:`DataError` saying what to put where.
     """
-    folders = _folders(root)
-    for folder in folders:
-        for place in (folder / asset.path, folder / Path(asset.path).name):
-            if place.is_file():
-                if deviation := _deviation(asset, place):
-                    raise DataError(f"{place} is not the published file: {deviation}; {_remedy(asset, place)}")
-                return place
+    if place := find(asset.path, root):
+        if deviation := _deviation(asset, place):
+            raise DataError(f"{place} is not the published file: {deviation}; {_remedy(asset, place)}")
+        return place
     cached = _cache() / asset.path
     if cached.is_file() and not _deviation(asset, cached):
         return cached
     if os.environ.get("BENCH_OFFLINE", "") not in ("", "0"):
-        searched = ", ".join(map(str, [*folders, _cache()]))
+        searched = ", ".join(map(str, [*_folders(root), _cache()]))
         raise DataError(
             f"{asset.path}: no intact copy in {searched}, and BENCH_OFFLINE forbids to download it; "
             + _remedy(asset, cached)
@@ -63,6 +75,12 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
     except OSError as error:
         raise DataError(f"{cached}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
     return cached
+
+
+def find(path: str, root: Path | None = None) -> Path | None:
+    """The user's own file for ``path``, unchecked: below ``root`` or ``BENCH_DATA``, there or directly by its name."""
+    places = (place for folder in _folders(root) for place in (folder / path, folder / Path(path).name))
+    return next((place for place in places if place.is_file()), None)
 
 
 def _folders(root: Path | None) -> list[Path]:
@@ -83,16 +101,22 @@ def _cache() -> Path:
 
 def _deviation(asset: Asset, file: Path) -> str:
     """How ``file`` differs from the published one; empty if it does not."""
+    algorithm, published = ("sha256", asset.sha256) if asset.sha256 else ("md5", asset.md5)
     with file.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.file_digest(stream, algorithm).hexdigest()
     size = file.stat().st_size
-    if (sha256, size) == (asset.sha256, asset.size):
+    if digest == published and asset.size in (None, size):
         return ""
-    return f"expected sha256 {asset.sha256} ({asset.size} bytes), found {sha256} ({size} bytes)"
+    return f"expected {asset.identity}, found {size} bytes, {algorithm} {digest}"
 
 
 def _remedy(asset: Asset, place: Path) -> str:
-    return f"put the file from {asset.urls[0]} ({asset.licence}; {asset.size} bytes, sha256 {asset.sha256}) at {place}"
+    unpacked = ", unpacked," if _is_packed(asset, asset.urls[0]) else ""
+    return f"put the file from {asset.urls[0]}{unpacked} ({asset.licence}; {asset.identity}) at {place}"
+
+
+def _is_packed(asset: Asset, url: str) -> bool:
+    return url.endswith(".gz") and not asset.path.endswith(".gz")
 
 
 def _download(asset: Asset, target: Path) -> None:
@@ -106,7 +130,8 @@ def _download(asset: Asset, target: Path) -> None:
         for url in asset.urls:
             try:
                 with part.open("wb") as file:
-                    _transfer(url, _Capped(file, asset.size))
+                    capped = _Capped(file, LIMIT if asset.size is None else asset.size)
+                    _transfer(url, _Unpacking(capped) if _is_packed(asset, url) else capped)
                     os.fsync(file.fileno())
             except OSError as error:
                 failures.append(f"{url}: {error}")
@@ -138,7 +163,24 @@ class _Capped:
         self.file.flush()
 
 
-def _transfer(url: str, file: _Capped) -> None:
+class _Unpacking:
+    """Unpacks a gzip file while it is written into ``file``."""
+
+    def __init__(self, file: _Capped) -> None:
+        self.file = file
+        self.stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+
+    def write(self, chunk: bytes) -> None:
+        try:
+            self.file.write(self.stream.decompress(chunk))
+        except zlib.error as error:
+            raise OSError(f"the server sends no gzip file ({error})") from error
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def _transfer(url: str, file: _Capped | _Unpacking) -> None:
     """Stream ``url`` into ``file``; raises OSError (which all errors of requests are)."""
     from pooch import HTTPDownloader  # only here: it takes longer to import than most files take to load
 

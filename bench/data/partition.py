@@ -1,12 +1,29 @@
-"""Ways to cut one data set into clients; every one is total, disjoint and a function of its seed."""
+"""Ways to cut one data set into clients; every one is disjoint, a function of its seed, and says what it leaves out.
+
+:func:`pathological`, :func:`practical` and :func:`label_dirichlet` repeat the draws of published codes (see
+:mod:`bench.data.legacy`). They take the labels of several parts, such as training and test images, and give a client
+the same share of a class in each part.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
+from bench.data import legacy
 from bench.types import SpecError
 
 ATTEMPTS = 1000
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Who holds which samples of one part: an index array per client, class by class, and what nobody holds."""
+
+    clients: tuple[np.ndarray, ...]
+    left_out: np.ndarray
 
 
 def dirichlet(labels: np.ndarray, clients: int, alpha: float, seed: int, minimum: int = 1) -> list[np.ndarray]:
@@ -45,3 +62,86 @@ def _owners(labels: np.ndarray, clients: int, alpha: float, generator: np.random
         for client, part in enumerate(np.split(members, cuts)):
             owner[part] = client
     return owner
+
+
+def pathological(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[Partition]:
+    """Two random classes per client, each class shared out among its holders in random proportions.
+
+    ``parts`` are label arrays (n,), cut alike. Rounding leaves out fewer samples of a class than it has holders.
+    Raises :class:`SpecError` where 2 ``clients`` are fewer than the classes. Source: Luo and Wu, "Adapt to
+    Adaptation: Learning Personalization for Cross-Silo Federated Learning" (IJCAI 2022), section 5.1, and its code.
+    """
+    classes = _classes(parts)
+    request = f"pathological over {clients} clients"
+    _check(request, seed, clients >= 1, "at least 1 client")
+    _check(request, seed, 2 * clients >= classes, f"at least {-(-classes // 2)} clients, each holds two of {classes} classes")
+    drawn = legacy.stream(seed)
+    return _shuffled(parts, legacy.pathological(drawn, classes, clients), drawn)
+
+
+def practical(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[Partition]:
+    """Every client holds every class, most of them little: 1 % of a class, but 10 % for one client and the rest for one.
+
+    ``parts`` are label arrays (n,), cut alike. Rounding leaves out fewer samples of a class than there are clients.
+    Raises :class:`SpecError` where the rest would be less than 10 %. Source: as :func:`pathological`, for 12 clients,
+    where the rest is 80 %.
+    """
+    _check(f"practical over {clients} clients", seed, 2 <= clients <= 82, "2 to 82 clients")
+    drawn = legacy.stream(seed)
+    return _shuffled(parts, legacy.practical(drawn, _classes(parts), clients), drawn)
+
+
+def label_dirichlet(parts: Sequence[np.ndarray], clients: int, alpha: float, seed: int) -> list[Partition]:
+    """Proportions of each class drawn from Dirichlet(``alpha``); slices of the class in the given order, none left out.
+
+    ``parts`` are label arrays (n,), cut alike; what rounding leaves goes to the last client. Clients may get little
+    or nothing. Raises :class:`SpecError`. Source: the code of PLayer-FL, "PLayer-FL: A Principled Approach to
+    Personalized Layer-wise Cross-Silo Federated Learning" (2025), section 4.
+    """
+    request = f"label_dirichlet over {clients} clients with alpha = {alpha!r}"
+    _check(request, seed, clients >= 1, "at least 1 client")
+    _check(request, seed, 0 < alpha < 1e6, "an alpha above 0 and below 1e6")
+    fractions = legacy.dirichlet(legacy.stream(seed), _classes(parts), clients, alpha)
+    _check(request, seed, bool(np.isfinite(fractions).all()), "a larger alpha, of which the shares can be computed")
+    partitions = []
+    for labels in parts:
+        by_class = [np.flatnonzero(labels == label) for label in range(len(fractions))]
+        partitions.append(_dealt(by_class, fractions, rest_to_last=True))
+    return partitions
+
+
+def _classes(parts: Sequence[np.ndarray]) -> int:
+    return 1 + max((int(labels.max()) for labels in parts if len(labels)), default=0)
+
+
+def _check(request: str, seed: int, fits: bool, expected: str) -> None:
+    if not fits:
+        raise SpecError(f"{request}: expected {expected}")
+    if not 0 <= seed < 2**32:
+        raise SpecError(f"{request}: seed = {seed!r}, expected a whole number from 0 and below 2**32")
+
+
+def _shuffled(parts: Sequence[np.ndarray], fractions: np.ndarray, drawn: legacy.Stream) -> list[Partition]:
+    """Deal every class of every part in the order in which ``drawn`` shuffles it."""
+    partitions = []
+    for labels in parts:
+        by_class = [np.flatnonzero(labels == label) for label in range(len(fractions))]
+        for members in by_class:
+            drawn.shuffle(members)
+        partitions.append(_dealt(by_class, fractions, rest_to_last=False))
+    return partitions
+
+
+def _dealt(by_class: list[np.ndarray], fractions: np.ndarray, *, rest_to_last: bool) -> Partition:
+    """Client after client takes its fraction of each class, rounded down, from the front."""
+    hands: list[list[np.ndarray]] = [[] for _ in range(fractions.shape[1])]
+    left_out = []
+    for members, shares in zip(by_class, fractions, strict=True):
+        counts = (shares * len(members)).astype(np.int64)
+        if rest_to_last:
+            counts[-1] += len(members) - counts.sum()
+        *slices, rest = np.split(members, np.cumsum(counts))
+        for hand, part in zip(hands, slices, strict=True):
+            hand.append(part)
+        left_out.append(rest)
+    return Partition(tuple(map(np.concatenate, hands)), np.concatenate(left_out))

@@ -59,7 +59,8 @@ def _judged(spec: TableSpec, cell: Cell, silo: Cell | None) -> Cell:
     elif cell.mean is not None and cell.printed is not None:
         other = silo if cell.method != spec.silo else None
         means = (other.mean, other.printed) if other else (None, None)
-        cell = replace(cell, verdict=verdict(cell.mean, cell.ci95, cell.printed, cell.printed_ci95, *means))
+        radius = stats.further_run(cell.ci95, cell.n_seeds) if spec.one_run else cell.ci95
+        cell = replace(cell, verdict=verdict(cell.mean, radius, cell.printed, cell.printed_ci95, *means))
     if silo is None or cell.client != "all" or cell.method in (spec.silo, *spec.baselines):
         return cell
     return replace(
@@ -142,10 +143,10 @@ def remarks(table: Table) -> Iterable[str]:
     if found:
         side = f'else "same side" when both lie on the same side of their own {silo} mean, ' if silo else ""
         own = f" (so is a {silo} that does not agree)" if silo else ""
-        yield (
-            f'Verdict: "agrees" when |ours - printed| is at most the sum of both radii (an absent radius is 0), '
-            f'{side}else "off"{own}.'
-        )
+        rule = "the sum of both radii (an absent radius is 0)"
+        if table.spec.one_run:
+            rule = "the radius of the 95 % interval for one further run of ours (printed numbers are of one run each)"
+        yield f'Verdict: "agrees" when |ours - printed| is at most {rule}, {side}else "off"{own}.'
         yield _agreed(found)
     if silo:
         whose = " (ours beside our silo, printed beside the printed one)" if found else ""

@@ -32,6 +32,11 @@ def t_radius(values: Sequence[float], level: float = 0.95) -> float | None:
     return float(quantile * stdev(values) / math.sqrt(len(values)))
 
 
+def further_run(radius: float | None, n: int) -> float | None:
+    """Radius of the prediction interval for one further value, from the t interval's ``radius`` over ``n`` values."""
+    return None if radius is None else radius * math.sqrt(n + 1)
+
+
 def normal_share(n: int, level: float = 0.95) -> float:
     """The normal interval's radius as a share of the t interval's, over ``n`` values (at least two)."""
     return float(scipy.stats.norm.ppf((1 + level) / 2) / scipy.stats.t.ppf((1 + level) / 2, n - 1))

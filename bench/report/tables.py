@@ -55,7 +55,9 @@ class Row:
 class TableSpec:
     """What a table shows. ``silo`` names the row others are held against, ``baselines`` those never given an asterisk.
 
-    ``ranks`` adds rank tests over the clients; ``digits`` are the decimals shown (csv keeps them all).
+    ``ranks`` adds rank tests over the clients; ``digits`` are the decimals shown (csv keeps them all). ``one_run``
+    says that each printed number is of a single run, whatever the paper says of repetitions: it is then held against
+    the interval in which one further run of ours would fall.
     """
 
     id: str
@@ -68,6 +70,7 @@ class TableSpec:
     notes: tuple[str, ...] = ()
     ranks: bool = False
     digits: int = 3
+    one_run: bool = False
 
     def __post_init__(self) -> None:
         names = [row.method for row in self.rows]

@@ -89,15 +89,16 @@ class _Recorder(TorchDispatchMode):
         varies = random or (operation not in _SHAPE_ONLY and any(self._varies(each) for each in tensors))
         if operation is aten._local_scalar_dense.default and varies:
             raise _LooksAtNumbersError
-        changing = {_memory(each) for each in _written(operation, args, kwargs)}
-        self.changed |= changing
-        if varies or changing & self.outside:
-            self.unsettled |= changing
+        if operation._schema.is_mutable:
+            changing = {_memory(each) for each in _written(operation, args, kwargs)}
+            self.changed |= changing
+            if varies or changing & self.outside:
+                self.unsettled |= changing
         result = operation(*args, **kwargs)
         if not isinstance(result, Tensor | list | tuple):
             return result
         source = self.nodes[id(args[0])] if args and isinstance(args[0], Tensor) else None
-        if source is not None and operation in _VIEWS and _same(args[0], result):
+        if source is not None and isinstance(result, Tensor) and operation in _VIEWS and _same(args[0], result):
             self._name(result, source, varies)
             return result
         if source is not None and operation in _RESHAPES and source.target in _RESHAPES:
@@ -141,7 +142,7 @@ class _Recorder(TorchDispatchMode):
         return self.graph.get_attr(name)
 
     def _varies(self, tensor: Tensor) -> bool:
-        return self.nodes[id(tensor)] in self.varying or _memory(tensor) in self.unsettled
+        return self.nodes[id(tensor)] in self.varying or (bool(self.unsettled) and _memory(tensor) in self.unsettled)
 
     def _settled(self, node: fx.Node) -> bool:
         """Whether a computed node has the same value in every call, and nothing changes it in place."""

@@ -6,6 +6,7 @@ and 0 for what is not trained; None means everywhere.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +34,14 @@ class AdamW:
         decay = self.lr * self.weight_decay
         w = w * (1 - (decay if self.decays is None else decay * self.decays))
         # m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars brought together first.
-        correction = torch.sqrt(1 - 0.999**t)
-        w = w - (self.lr * correction / (1 - 0.9**t)) * m / (torch.sqrt(v) + 1e-8 * correction)
+        correction = torch.sqrt(_one_minus_power(0.999, t))
+        w = w - (self.lr * correction / _one_minus_power(0.9, t)) * m / (torch.sqrt(v) + 1e-8 * correction)
         return w, {"m": m, "v": v, "t": t}
+
+
+def _one_minus_power(beta: float, t: Tensor) -> Tensor:
+    """1 - beta^t, which float32 would round to five digits if it were computed as it is written."""
+    return -torch.expm1(math.log(beta) * t)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""Archives from outside are hostile until checked: nothing they hold may land outside the folder meant for it.
+
+Own code because the checks are the point: the standard library's ``extractall`` keeps links, trusts sizes that an
+archive claims for itself and, for tar files before Python 3.12, writes wherever an entry says.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import shutil
+import stat
+import struct
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, BinaryIO
+
+from bench.types import DataError
+
+MOST_ENTRIES = 200_000
+MOST_EXPANSION = 100  # bytes unpacked per byte of the archive; photographs and volumes have about 1, tables up to 20
+ROOM = 1 << 20  # bytes that any archive may unpack to
+_DAMAGE = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, ValueError, NotImplementedError, OverflowError),
+)
+_OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+Entry = tuple[str, int, BinaryIO | IO[bytes]]  # name, claimed size, content
+
+
+def unpack(archive: Path, folder: Path, wanted: Callable[[str], bool] = lambda name: True) -> None:
+    """Unpack the ``wanted`` files of a zip or (compressed) tar ``archive`` into ``folder``, which must not exist yet.
+
+    Every entry is checked, also those not wanted. Raises :class:`DataError` and leaves nothing behind when an entry is
+    absolute, climbs with "..", is a link, a device or encrypted, stands twice, is not as long as it says, or when
+    there are more than MOST_ENTRIES entries or MOST_EXPANSION times more bytes than the archive has.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        _fill(archive, scratch, wanted)
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def unpacked(source: Path, scratch: Path, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
+    """The folder ``source`` itself, or what the archive ``source`` unpacks to in ``scratch`` until the block ends."""
+    if source.is_dir():
+        yield source
+        return
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=scratch) as room:
+        folder = Path(room) / "content"
+        unpack(source, folder, wanted)
+        yield folder
+
+
+def _fill(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
+    limit = archive.stat().st_size * MOST_EXPANSION + ROOM
+    seen: set[str] = set()
+    total = 0
+    try:
+        for name, size, content in _entries(archive, limit):
+            where = f"{archive}: entry {name!r}"
+            path = _path(where, name)
+            total += size
+            if total > limit:
+                raise DataError(f"{archive} unpacks to more than {limit} bytes; it is no honest archive, do not use it")
+            if path in seen:
+                raise DataError(f"{where} stands twice; it is no honest archive, do not use it")
+            seen.add(path)
+            if wanted(name):
+                _write(where, folder / path, content, size)
+    except _DAMAGE as error:
+        raise DataError(f"{archive} is damaged ({error}); download it again") from error
+    except OSError as error:
+        # Decompressors raise OSErrors of their own, without a number; those with one come from the system.
+        if error.errno is None:
+            raise DataError(f"{archive} is damaged ({error}); download it again") from error
+        raise DataError(f"{archive} cannot be unpacked in {folder.parent} ({error})") from error
+
+
+def _entries(archive: Path, limit: int) -> Iterator[Entry]:
+    """The files of an archive, whose kind is read off its content; folders are left out."""
+    with archive.open("rb") as file:
+        head = file.read(6)
+    if zipfile.is_zipfile(archive):
+        yield from _zip_entries(archive)
+        return
+    opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
+    with (opener or Path.open)(archive, "rb") as stream:  # type: ignore[operator]
+        yield from _tar_entries(archive, _Capped(stream, limit, archive))
+
+
+def _zip_entries(archive: Path) -> Iterator[Entry]:
+    with zipfile.ZipFile(archive) as opened:
+        listed = opened.infolist()
+        if len(listed) > MOST_ENTRIES:
+            raise DataError(f"{archive} has {len(listed)} entries, more than the {MOST_ENTRIES} allowed; do not use it")
+        for entry in listed:
+            mode = entry.external_attr >> 16
+            kind = stat.S_IFMT(mode)
+            if entry.flag_bits & 1 or kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise DataError(f"{archive}: entry {entry.filename!r} is a link, a device or encrypted; do not use it")
+            if entry.is_dir():
+                _path(f"{archive}: entry {entry.filename!r}", entry.filename)
+                continue
+            with opened.open(entry) as content:
+                yield entry.filename, entry.file_size, content
+
+
+def _tar_entries(archive: Path, stream: _Capped) -> Iterator[Entry]:
+    with tarfile.open(fileobj=stream, mode="r|") as opened:  # type: ignore[call-overload]
+        for number, entry in enumerate(opened, start=1):
+            if number > MOST_ENTRIES:
+                raise DataError(f"{archive} has more than the {MOST_ENTRIES} entries allowed; do not use it")
+            if entry.isdir():
+                _path(f"{archive}: entry {entry.name!r}", entry.name)
+            elif not entry.isfile() or entry.issparse():
+                raise DataError(f"{archive}: entry {entry.name!r} is a link or a device; do not use it")
+            else:
+                content = opened.extractfile(entry)
+                assert content is not None
+                yield entry.name, entry.size, content
+
+
+class _Capped:
+    """A stream that refuses to give more than ``limit`` bytes: headers of a tar file can be bombs, too."""
+
+    def __init__(self, stream: IO[bytes], limit: int, archive: Path) -> None:
+        self.stream, self.room, self.archive, self.limit = stream, limit, archive, limit
+
+    def read(self, size: int) -> bytes:
+        if size > self.room:
+            raise DataError(
+                f"{self.archive} unpacks to more than {self.limit} bytes; it is no honest archive, do not use it"
+            )
+        chunk = self.stream.read(size)
+        self.room -= len(chunk)
+        return chunk
+
+
+def _path(where: str, name: str) -> str:
+    """The relative path of an entry, the same on every system; refuses names that lead elsewhere."""
+    plain = PurePosixPath(name)
+    odd = "\\" in name or "\0" in name or ":" in name
+    if not plain.parts or odd or plain.is_absolute() or ".." in plain.parts:
+        raise DataError(f"{where} leads outside the folder it is unpacked into; do not use this archive")
+    return plain.as_posix()
+
+
+def _write(where: str, target: Path, content: BinaryIO | IO[bytes], size: int) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as file:
+        shutil.copyfileobj(content, file)
+        if file.tell() != size:
+            raise DataError(f"{where} has {file.tell()} bytes, it should have {size}; download the archive again")
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,32 @@
+"""What nobody can pin by a hash: files that users prepare or are granted, and libraries that only some data need."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from bench.data import fetch
+from bench.types import DataError
+
+
+def find_any(names: Sequence[str], root: Path | None, remedy: str) -> Path:
+    """The first file or folder called one of ``names`` below ``root``, ``BENCH_DATA`` or the cache.
+
+    Earlier names go before later ones. Raises :class:`DataError` that ends with the ``remedy``: how to come by it.
+    """
+    folders = [*fetch._folders(root), fetch._cache()]
+    places = [folder / name for name in names for folder in folders]
+    for place in places:
+        if place.exists():
+            return place
+    raise DataError(f"neither {' nor '.join(names)} in {', '.join(map(str, folders))}; {remedy}")
+
+
+def optional(module: str, extra: str) -> ModuleType:
+    """A library that is not installed by default; raises :class:`DataError` naming the extra that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise DataError(f"this needs the library {module}: pip install 'silobench[{extra}]'") from error

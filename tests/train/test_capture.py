@@ -1,0 +1,160 @@
+"""A captured function gives what the function gives, on arguments it was not traced with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import grad, vmap
+
+from bench.models.functional import Model
+from bench.models.tabular import mlp
+from bench.train.capture import Captured
+from tests.reference import models
+
+
+def fresh(*shapes: tuple[int, ...], seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+def assert_replays(function: Callable[..., Tensor], *shapes: tuple[int, ...]) -> Captured:
+    """Trace with one set of arguments and compare on others, twice: a replay leaves nothing behind."""
+    captured = Captured(function, *fresh(*shapes, seed=0))
+    for seed in (1, 2, 1):
+        arguments = fresh(*shapes, seed=seed)
+        before = [argument.clone() for argument in arguments]
+        torch.testing.assert_close(captured(*arguments), function(*arguments))
+        torch.testing.assert_close(arguments, before)
+    return captured
+
+
+def test_stacked_gradients_of_a_network() -> None:
+    model = Model(mlp((4,), 1, hidden=3))
+
+    def loss(w: Tensor, x: Tensor) -> Tensor:
+        return (model(w, x).output ** 2).mean()
+
+    assert_replays(vmap(vmap(grad(loss)), in_dims=(0, None)), (2, 3, model.size), (3, 5, 4))
+
+
+def test_trees_of_arguments_and_results() -> None:
+    def function(tree: dict[str, Tensor], number: Tensor) -> dict[str, tuple[Tensor, ...]]:
+        return {"sums": (tree["a"] + number, tree["b"] * number), "same": (tree["a"],)}
+
+    a, b, number = fresh((2,), (3,), (), seed=1)
+    captured = Captured(function, {"a": torch.zeros(2), "b": torch.zeros(3)}, torch.tensor(0.0))
+    torch.testing.assert_close(captured({"a": a, "b": b}, number), function({"a": a, "b": b}, number))
+
+
+def test_a_new_key_draws_a_new_dropout_mask() -> None:
+    model = Model(nn.Sequential(nn.Dropout(0.5), nn.Linear(50, 1)))
+    captured = Captured(lambda key, x: model(model.initial, x, key).features, torch.tensor(1), torch.ones(4, 50))
+    first, second = (captured(torch.tensor(key), torch.ones(4, 50)) for key in (2, 3))
+    assert not torch.equal(first, second)
+    assert torch.equal(first, model(model.initial, torch.ones(4, 50), torch.tensor(2)).features)
+
+
+def test_one_tensor_given_twice_is_two_arguments() -> None:
+    same = torch.ones(3)
+    captured = Captured(lambda a, b: a - 2 * b, same, same)
+    a, b = fresh((3,), (3,), seed=1)
+    torch.testing.assert_close(captured(a, b), a - 2 * b)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_running_statistics_of_batch_norm(stacked: bool) -> None:
+    model = Model(models.mlp(4, hidden=3, batch_norm=True))
+
+    def step(w: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        key = torch.tensor(0)
+        gradient, moved = grad(lambda w: ((p := model(w, x, key)).output.mean(), p.w), has_aux=True)(w)
+        return gradient, moved
+
+    lead = (2,) if stacked else ()
+    assert_replays(vmap(step) if stacked else step, (*lead, model.size), (*lead, 6, 4))
+    w, x = fresh((model.size,), (6, 4), seed=3)
+    assert not torch.equal(step(w, x)[1], w)
+
+
+def into_columns(x: Tensor) -> Tensor:
+    out = torch.zeros(3, 2)
+    out[:, 0] = x
+    out[:, 1] = 2 * x
+    return out + 1
+
+
+def onto_zeros(x: Tensor) -> Tensor:
+    total = torch.zeros_like(x)
+    for factor in (1, 2, 3):
+        total += factor * x
+    return total
+
+
+def filled_later(x: Tensor) -> Tensor:
+    buffer = torch.zeros(3)
+    early = buffer + 1
+    buffer.fill_(3.0)
+    return x * early + buffer
+
+
+def through_a_view(x: Tensor) -> Tensor:
+    y = x.clone()
+    y.view(3, 1)[1].mul_(5)
+    return y
+
+
+def constants(x: Tensor) -> Tensor:
+    table = torch.arange(3).sqrt() + torch.eye(3).sum(0)
+    return x * table + torch.tensor([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("function", [into_columns, onto_zeros, filled_later, through_a_view, constants])
+def test_writing_in_place_and_constants(function: Callable[[Tensor], Tensor]) -> None:
+    assert_replays(function, (3,))
+
+
+def test_a_result_that_no_argument_decides() -> None:
+    captured = Captured(lambda x: (x + 1, torch.ones(2)), torch.zeros(3))
+    torch.testing.assert_close(captured(torch.ones(3)), (torch.full((3,), 2.0), torch.ones(2)))
+
+
+def by_sign(x: Tensor) -> Tensor:
+    return x * 2 if x.sum().item() > 0 else x - 1
+
+
+def by_comparison(x: Tensor) -> Tensor:
+    return -x if x[0] > x[1] else x
+
+
+@pytest.mark.parametrize("function", [by_sign, by_comparison])
+def test_a_function_that_looks_at_numbers_is_run_as_written(function: Callable[[Tensor], Tensor]) -> None:
+    captured = Captured(function, torch.ones(2))
+    for x in ([1.0, 2.0], [-1.0, -2.0], [2.0, 1.0]):
+        torch.testing.assert_close(captured(torch.tensor(x)), function(torch.tensor(x)))
+
+
+def test_a_count_kept_between_calls_goes_on() -> None:
+    # With momentum None, batch-norm averages over all batches so far: the share of a batch is 1 / their number.
+    captured, plain = nn.BatchNorm1d(2, momentum=None), nn.BatchNorm1d(2, momentum=None)
+    batches = fresh(*[(5, 2)] * 4, seed=0)
+    replay = Captured(captured, batches[0])
+    captured.reset_running_stats()
+    for batch in batches:
+        replay(batch)
+        plain(batch)
+    torch.testing.assert_close(captured.running_mean, plain.running_mean)
+    assert captured.num_batches_tracked == plain.num_batches_tracked == 4
+
+
+@pytest.mark.parametrize("draw", [lambda x: x + torch.rand(20), lambda x: x + torch.empty(20).uniform_()])
+def test_chance_is_not_frozen(draw: Callable[[Tensor], Tensor]) -> None:
+    captured = Captured(draw, torch.zeros(20))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        replayed = [captured(torch.zeros(20)) for _ in range(3)]
+        torch.manual_seed(0)
+        expected = [draw(torch.zeros(20)) for _ in range(3)]
+    torch.testing.assert_close(replayed, expected)
