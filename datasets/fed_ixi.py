@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.functional import adaptive_avg_pool3d
 
-from bench.data import archive, cache
+from bench.data import archive, cache, nifti
 from bench.data.fetch import Asset, locate
 from bench.data.files import find_any, optional
 from bench.data.tables import read_table, require_columns
@@ -43,10 +41,8 @@ REMEDY = (
     "7kd5wj7v7p-3.zip, or the folder it unpacks to, there"
 )
 CENTRES = ("Guys", "HH", "IOP")
-SIZES = ((249, 62), (145, 36), (59, 15))  # training and test volumes of each centre
+PARTS = ("train", "test")
 SHAPE = (48, 60, 48)
-LONGEST = 512  # voxels along an axis of a volume that is still read
-LARGEST = 64 * 2**20  # bytes of a file, unpacked
 VOLUME = re.compile(r"(?:.*/)?IXI(\d{3})-(Guys|HH|IOP)-\d{4}/(T1|label)/[^/]+\.nii(\.gz)?")
 
 
@@ -71,19 +67,18 @@ def fed_ixi(root: Path | None = None) -> Federation:
     optional("nibabel", "ixi")
     arrays = cache.prepared(
         "fed_ixi",
-        inputs=[split, source] if source.is_file() else [split, *sorted(source.rglob("*.nii*"))],
+        inputs=[split, source] if source.is_file() else [split, *volumes(source).values()],
         code=[Path(__file__)],
         layout={"x": ((len(subjects), 1, *SHAPE), "float32"), "y": ((len(subjects), 2, *SHAPE), "uint8")},
         fill=lambda arrays: fill(arrays, subjects, source),
     )
     x, y = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"])
-    clients, start = [], 0
-    for centre, sizes in zip(CENTRES, SIZES, strict=True):
-        parts = []
-        for size in sizes:
-            parts.append(Split(x[start : start + size], y[start : start + size]))
-            start += size
-        clients.append(Client(centre.lower(), *parts))
+    clients = []
+    for centre, name in enumerate(CENTRES):
+        rows = [[row for row, each in enumerate(subjects) if (each.centre, each.part) == (centre, part)] for part in PARTS]
+        # Subjects lie in this order in the cache, so that a part is a slice, which copies nothing.
+        parts = (slice(part[0], part[-1] + 1) for part in rows)
+        clients.append(Client(name.lower(), *(Split(x[part], y[part]) for part in parts)))
     return Federation(
         "fed_ixi",
         tuple(clients),
@@ -96,29 +91,57 @@ def fed_ixi(root: Path | None = None) -> Federation:
 
 
 def parse(file: Path) -> list[Subject]:
-    """FLamby's split table: every centre's training subjects, then its test subjects, in the order of the table."""
+    """The subjects of FLamby's split table, by centre and part and then in the order of the table."""
     table = read_table(file)
     require_columns(table, ("Patient ID", "Manufacturer", "Split"), str(file))
     rows = zip(table["Patient ID"], table["Manufacturer"], table["Split"], strict=True)
     subjects = [Subject(int(number), int(centre), str(part)) for number, centre, part in rows]
-    parts = [(centre, part) for centre in range(len(CENTRES)) for part in ("train", "test")]
-    ordered = [subject for where in parts for subject in subjects if (subject.centre, subject.part) == where]
-    counts = tuple(sum((each.centre, each.part) == where for each in subjects) for where in parts)
-    if counts != sum(SIZES, ()) or len({subject.number for subject in ordered}) != len(subjects):
-        raise DataError(f"{file}: {counts} subjects by centre and part, each once, expected {sum(SIZES, ())}")
-    return ordered
+    order = [(centre, part) for centre in range(len(CENTRES)) for part in PARTS]
+    return sorted(subjects, key=lambda subject: order.index((subject.centre, subject.part)))
+
+
+def volumes(folder: Path) -> dict[tuple[int, str, str], Path]:
+    """The volume files below ``folder`` by number of the subject, centre and kind ("T1" or "label")."""
+    found: dict[tuple[int, str, str], Path] = {}
+    for file in sorted(folder.rglob("*.nii*")):
+        if match := VOLUME.fullmatch(file.relative_to(folder).as_posix()):
+            key = (int(match[1]), match[2], match[3])
+            if key in found:
+                raise DataError(f"{file.parent} holds more than one volume, expected one; unpack the archive again")
+            found[key] = file
+    return found
 
 
 def fill(arrays: Mapping[str, np.ndarray], subjects: Sequence[Subject], source: Path) -> None:
-    """Decode all volumes into ``arrays``; raises :class:`DataError` naming the file that is missing or damaged."""
-    scratch = source.parent if False else cache.scratch()
-    with archive.unpacked(source, scratch, lambda name: VOLUME.fullmatch(name) is not None) as folder:
-        files = volumes(folder, source)
+    """Decode all volumes into ``arrays``; raises :class:`DataError` naming what is missing or damaged."""
+    with archive.unpacked(source, lambda name: VOLUME.fullmatch(name) is not None) as folder:
+        files = volumes(folder)
         for row, subject in enumerate(subjects):
-            image, label = (files.get((subject.number, kind)) for kind in ("T1", "label"))
-            who = f"IXI{subject.number:03d}-{CENTRES[subject.centre]}"
-            if image is None or label is None or f"{who}-" not in image.as_posix():
-                kind = "label" if label is None else "T1"
-                raise DataError(f"{source}: no volume {who}-*/{kind}/*.nii.gz, expected one; {REMEDY}")
-            arrays["x"][row, 0] = normalised(shrunk(read(image)))
-            arrays["y"][row] = one_hot(label, shrunk(read(label)))
+            for kind in ("T1", "label"):
+                key = (subject.number, CENTRES[subject.centre], kind)
+                if key not in files:
+                    name = f"IXI{subject.number:03d}-{key[1]}-*/{kind}/*.nii.gz"
+                    raise DataError(f"{source}: there is no {name}; {REMEDY}")
+                file = files[key]
+                if kind == "T1":
+                    arrays["x"][row, 0] = normalised(shrunk(nifti.read(file)))
+                else:
+                    arrays["y"][row] = one_hot(nifti.read(file), str(file))
+
+
+def shrunk(volume: np.ndarray) -> np.ndarray:
+    """A volume of any size at 48 x 60 x 48, every voxel the mean over its share of the old ones."""
+    return adaptive_avg_pool3d(torch.from_numpy(volume)[None], SHAPE)[0].numpy()
+
+
+def normalised(volume: np.ndarray) -> np.ndarray:
+    """Minus the mean over all voxels, over their standard deviation (n); a constant volume becomes 0."""
+    return (volume - volume.mean()) / (volume.std() or 1.0)
+
+
+def one_hot(mask: np.ndarray, file: str) -> np.ndarray:
+    """Background and brain (2, 48, 60, 48); only a voxel that lies wholly in the brain counts as brain."""
+    if not np.isin(mask, (0, 1)).all():
+        raise DataError(f"{file}: a mask with voxels other than 0 and 1; unpack the archive again")
+    brain = shrunk(mask) == 1
+    return np.stack([~brain, brain])

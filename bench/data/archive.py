@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
+from bench.data import fetch
 from bench.types import DataError
 
 MOST_ENTRIES = 200_000
@@ -52,13 +53,14 @@ def unpack(archive: Path, folder: Path, wanted: Callable[[str], bool] = lambda n
 
 
 @contextmanager
-def unpacked(source: Path, scratch: Path, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
-    """The folder ``source`` itself, or what the archive ``source`` unpacks to in ``scratch`` until the block ends."""
+def unpacked(source: Path, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
+    """The folder ``source`` itself, or what the archive ``source`` unpacks to, in the cache until the block ends."""
     if source.is_dir():
         yield source
         return
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=scratch) as room:
+    cache = fetch._cache()
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=cache) as room:
         folder = Path(room) / "content"
         unpack(source, folder, wanted)
         yield folder

@@ -13,7 +13,7 @@ Stream = np.random.RandomState
 
 def stream(seed: int) -> Stream:
     """The numbers that follow ``np.random.seed(seed)``, without the global generator."""
-    return np.random.RandomState(seed)  # noqa: NPY002
+    return np.random.RandomState(seed)
 
 
 def pathological(drawn: Stream, classes: int, clients: int) -> np.ndarray:

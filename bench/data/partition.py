@@ -74,7 +74,12 @@ def pathological(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[P
     classes = _classes(parts)
     request = f"pathological over {clients} clients"
     _check(request, seed, clients >= 1, "at least 1 client")
-    _check(request, seed, 2 * clients >= classes, f"at least {-(-classes // 2)} clients, each holds two of {classes} classes")
+    _check(
+        request,
+        seed,
+        2 * clients >= classes,
+        f"at least {-(-classes // 2)} clients, each holds two of {classes} classes",
+    )
     drawn = legacy.stream(seed)
     return _shuffled(parts, legacy.pathological(drawn, classes, clients), drawn)
 

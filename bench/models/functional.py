@@ -62,7 +62,9 @@ class Model:
     def __init__(self, module: nn.Module) -> None:
         self.module = copy.deepcopy(module)
         self._dropouts = _replace_dropouts(self.module)
-        state = {name: value for name, value in self.module.state_dict().items() if value.is_floating_point()}
+        everything = self.module.state_dict()
+        self._counters = {name: value.clone() for name, value in everything.items() if not value.is_floating_point()}
+        state = {name: value for name, value in everything.items() if value.is_floating_point()}
         trainable = [name for name, parameter in self.module.named_parameters() if parameter.requires_grad]
         if not trainable:
             raise SpecError(f"model {type(module).__name__} has no trainable parameters")
@@ -72,7 +74,7 @@ class Model:
         self.trainable = sum(self.sizes[: len(trainable)])
         self.size = sum(self.sizes)
         self.initial = torch.cat([state[name].detach().reshape(-1).to(torch.float32) for name in self.names])
-        self.batch_norm = any(isinstance(part, _BATCH_NORMS) for part in self.module.modules())
+        self.batch_norm = _stop_counting(self.module)
         self._statistics = [name for name in self.names if name.endswith(("running_mean", "running_var"))]
         self.head_prefix = _head(self.module)
         self._entering: list[Tensor] = []
@@ -98,8 +100,7 @@ class Model:
 
     def state_dict(self, w: Tensor) -> dict[str, Tensor]:
         """A state dict (copies) that the original module loads."""
-        state = {name: value.clone() for name, value in self.module.state_dict().items()}
-        return state | {name: value.clone() for name, value in self.split(w).items()}
+        return {name: value.clone() for name, value in (self._counters | self.split(w)).items()}
 
     def __call__(self, w: Tensor, x: Tensor, key: Tensor | None = None) -> Forward:
         """Run the network on ``x`` (n, ...). With a ``key`` it trains: dropout is on, batch-norm uses the batch."""
@@ -113,6 +114,9 @@ class Model:
             statistics = {name: weights[name].detach().clone() for name in self._statistics}
         self._entering.clear()
         output = functional_call(self.module, weights | statistics, (x,))
+        if not self._entering:
+            layer = self.head_prefix or type(self.module).__name__
+            raise SpecError(f"the model never calls its last layer {layer!r}; call its head `head`")
         features = self._entering[-1].flatten(1)
         self._entering.clear()
         if statistics:
@@ -183,6 +187,16 @@ def _replace_dropouts(module: nn.Module) -> list[Dropout]:
                 found.append(Dropout(child.p, len(found), _DROPOUTS[type(child)]))
                 setattr(parent, name, found[-1])
     return found
+
+
+def _stop_counting(module: nn.Module) -> bool:
+    """Whether there is batch-norm in ``module``; its batch counter, changed in place and used for nothing, goes."""
+    layers = [part for part in module.modules() if isinstance(part, _BATCH_NORMS)]
+    for layer in layers:
+        if layer.momentum is None and layer.track_running_stats:
+            raise SpecError("batch-norm with momentum None averages over all batches ever seen; give it a momentum")
+        layer.num_batches_tracked = None
+    return bool(layers)
 
 
 def _head(module: nn.Module) -> str:

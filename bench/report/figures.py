@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bench.report import stats, write_whole
+from bench.files import write_whole
+from bench.report import stats
 from bench.report.tables import HEADINGS, Cell, Table, titled
 from bench.types import SilobenchError
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jinja2
 
-from bench.report import write_whole
+from bench.files import write_whole
 from bench.report.tables import HEADINGS, Cell, Table
 
 FORMS = ("md", "csv", "tex", "html")

@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
+from bench.files import write_whole
 from bench.types import DataError, SilobenchError, content_hash
 
 FORMAT = 1
@@ -58,7 +58,7 @@ class Store:
                 # Whoever writes holds the lock: a temporary file found here belongs to a process that died.
                 for left in file.parent.glob(".*.part"):
                     left.unlink()
-                _replace(file, content.encode())
+                write_whole(file, content.encode())
                 with (self.path / "costs.jsonl").open("a", encoding="utf-8") as costs:
                     costs.write(json.dumps(cost) + "\n")
         except OSError as error:
@@ -77,22 +77,6 @@ def seal(record: Mapping[str, Any]) -> str:
 
 def _name(runs: Sequence[str]) -> str:
     return content_hash({"runs": list(runs)})
-
-
-def _replace(file: Path, content: bytes) -> None:
-    """The old file or the new one, never a part of either."""
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as part:
-            part.write(content)
-            part.flush()
-            os.fsync(part.fileno())
-        # mkstemp makes files only their owner may read; results are to be shared.
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _read(file: Path) -> list[dict[str, Any]]:

@@ -88,8 +88,11 @@ def _check_metrics(study: StudySpec, federation: Federation) -> None:
 
 
 def _run(method: Method, federation: Federation, setting: dict[str, float], seed: int) -> RunSpec:
+    from bench.train.engine import fitting
+
     data = {"name": method.data.name, "options": dict(federation.options), "fingerprint": federation.fingerprint}
-    return RunSpec(data, asdict(method.algorithm), asdict(method.model), setting, method.budget, seed)
+    model = asdict(method.model) | {"name": fitting(method.algorithm.name, method.model.name)}
+    return RunSpec(data, asdict(method.algorithm), model, setting, method.budget, seed)
 
 
 def _train(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -51,7 +52,7 @@ class Run:
     def _find(self, run: int) -> tuple[Rounds, Trained, int, int]:
         for rounds, trained in self.populations:
             sizes = rounds.population.sizes
-            if run < sizes["H"] * sizes["S"]:
+            if 0 <= run < sizes["H"] * sizes["S"]:
                 return rounds, trained, *divmod(run, sizes["S"])
             run -= sizes["H"] * sizes["S"]
         raise SpecError(f"there is no run {run}")
@@ -167,7 +168,7 @@ def _population(
     budget: Budget,
 ) -> Population:
     """Models and initial weights for every training client, checked against the data."""
-    model = _fitting(name, algorithm, model)
+    model = fitting(name, model) if isinstance(model, str) else model
     clients = range(1 if algorithm.pooled else len(federation.clients))
 
     def module(client: int) -> nn.Module:
@@ -212,11 +213,10 @@ def _population(
     return population
 
 
-def _fitting(name: str, algorithm: Algorithm, model: str | nn.Module) -> str | nn.Module:
-    """A parallel algorithm asked for with a plain model's name gets the family's parallel form."""
-    if isinstance(model, str) and algorithm.parallel and not model.startswith("parallel_"):
-        return f"parallel_{model}"
-    return model
+def fitting(algorithm: str, model: str) -> str:
+    """The model's name, or that of its family's parallel form where the algorithm needs one."""
+    parallel: bool = registry.load("algorithms", algorithm).parallel
+    return f"parallel_{model}" if parallel and not model.startswith("parallel_") else model
 
 
 # Stack or loop ------------------------------------------------------------------------------------------------
@@ -231,11 +231,14 @@ def _mapper(population: Population, path: Literal["stack", "loop"]) -> Mapper:
 
 def _choose(population: Population, path: Path) -> Literal["stack", "loop"]:
     """The path to take: the one asked for, the only one possible, or the one measured to be faster."""
+    models = population.models
+    # Other shapes cannot be stacked; batch-norm must see the batches' true sizes.
+    if any(model is not models[0] for model in models) or models[0].batch_norm:
+        if path == "stack":
+            raise SpecError("path = 'stack': models that differ between clients or hold batch-norm need path = 'loop'")
+        return "loop"
     if path != "auto":
         return path
-    models = population.models
-    if any(model is not models[0] for model in models) or models[0].batch_norm:
-        return "loop"  # other shapes cannot be stacked; batch-norm must see the batches' true sizes
     few = dataclasses.replace(population, settings=population.settings[:2], seeds=population.seeds[:4])
     one = dataclasses.replace(population, settings=population.settings[:1], seeds=population.seeds[:1])
     try:
@@ -247,13 +250,16 @@ def _choose(population: Population, path: Path) -> Literal["stack", "loop"]:
 
 
 def _seconds(population: Population, path: Literal["stack", "loop"]) -> float:
-    """How long three local steps of a small population take, traced beforehand."""
+    """How long three local steps of a small population take, traced beforehand; the least of three times."""
     budget = dataclasses.replace(population.budget, rounds=1, local_steps=3, local_epochs=None)
     rounds = Rounds(dataclasses.replace(population, budget=budget), _mapper(population, path))
     rounds.trial()
-    began = time.perf_counter()
-    rounds.trial()
-    return time.perf_counter() - began
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        rounds.trial()
+        times.append(time.perf_counter() - began)
+    return min(times)
 
 
 def _parts(population: Population, path: Literal["stack", "loop"]) -> list[Population]:
@@ -314,7 +320,9 @@ def _scores(rounds: Rounds, personal: Any) -> dict[tuple[int, int, str], list[li
         y = tests[client].y.numpy() if segments else tests[client].y.reshape(-1).to(torch.int64).numpy()
         for name in population.federation.metrics:
             measure = metrics.metric(name)
-            found[model, client, name] = [[measure(each, y) for each in row] for row in p]
+            found[model, client, name] = [
+                [measure(each, y) if np.isfinite(each).all() else None for each in row] for row in p
+            ]
 
     if population.algorithm.pooled or population.algorithm.everywhere:
         for client, test in tests.items():

@@ -197,7 +197,7 @@ class Rounds:
             received = self._download(server)
             personal = self._personal(self._start(clients, received))
             loss = self._validate(personal)
-            losses.append(loss)
+            losses.append(torch.where(self.validation_weights > 0, loss, torch.nan))
             self._note_divergence(trained, round_, personal, loss)
             self._checkpoint(trained, personal, loss, best)
         trained.server = server
@@ -291,6 +291,8 @@ class Rounds:
 
     def _aggregated(self, loss: Tensor) -> Tensor:
         """The clients' losses (..., C) averaged with the numbers of validation samples as weights."""
+        if not self.validates:
+            return torch.full(loss.shape[:-1], torch.nan)
         return torch.where(self.validation_weights > 0, loss * self.validation_weights, 0.0).sum(-1)
 
     def _checkpoint(self, trained: Trained, personal: Grid, loss: Tensor, best: dict[str, Tensor]) -> None:

@@ -23,6 +23,7 @@ Criterion = Callable[[Tensor, Tensor], Tensor]  # (output, targets) -> loss of e
 aten = torch.ops.aten
 _KINDS: dict[object, OutputKind] = {
     aten.sigmoid.default: "probability",
+    aten.sigmoid_.default: "probability",
     aten._softmax.default: "probability",
     aten._log_softmax.default: "log_probability",
 }

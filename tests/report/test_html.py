@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from bench.report import write_whole
+from bench.files import write_whole
 from bench.report.html import document, render, write
 from bench.report.tables import Row, TableSpec, build
 
