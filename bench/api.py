@@ -12,6 +12,7 @@ import pandas as pd
 from torch import Tensor, nn
 
 from bench.train import engine
+from bench.train.choice import Path
 from bench.types import CHECKPOINTS, Budget, Federation, SpecError, nearest
 
 Values = float | int | Sequence[float]
@@ -32,7 +33,7 @@ def run(
     validation: float = 0.2,
     checkpoint: str | Sequence[str] = CHECKPOINTS,
     model_options: Mapping[str, Any] | None = None,
-    path: engine.Path = "auto",
+    path: Path = "auto",
 ) -> Result:
     """Train ``algorithm`` on ``federation`` once for every setting and seed, and test every personal model.
 
@@ -40,7 +41,7 @@ def run(
     varying fastest. ``model`` is a registered name or a module, whose weights are the initial weights of every run.
     ``validation`` is the share of each client's training samples held out for the checkpoint rules ``global`` and
     ``local``; test samples are used for the final scores only. ``path`` forces the stacked or the looped way of
-    computing, which agree to 1e-5; by default the faster one is measured.
+    computing, which agree to 1e-5; by default the better one is taken.
 
     Raises :class:`bench.SpecError` for anything that cannot be run, before training starts.
     """
@@ -151,7 +152,7 @@ class Result:
             raise SpecError(f"{rounds.population.algorithm.registered_name} has no global weights: nothing is shared")
         model = rounds.population.models[0]
         state = model.state_dict(exchange.install(model.initial, server["w"]))
-        return {name: value for name, value in state.items() if name in exchange.names}
+        return state if exchange.everything else {name: state[name] for name in exchange.names}
 
     def _rule(self, checkpoint: str) -> str:
         kept = [rule for rule in self.rules if rule in self.trained.populations[0][1].checkpoints]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from sklearn.preprocessing import StandardScaler
 
+from bench.data.cache import Arrays, prepared
 from bench.data.fetch import Asset, locate
 from bench.data.tables import read_csv, read_numbers
 from bench.registry import register
@@ -82,9 +83,10 @@ DISTANCES = ("elevation", "aspect", "slope", "hhdist", "vhdist", "hrdist", "hfpd
 FEATURES = (*DISTANCES, "soil_type", "climate_zone", "geologic_zone", "wilderness_area")
 NUMERIC = slice(0, 10)
 CLASSES = 7
+ROWS = 581012
 TRAINING, VALIDATION = slice(0, 11340), slice(11340, 15120)  # rows of the raw file; the rest is for testing
 
-Parts = Mapping[str, list[np.ndarray | None]]
+Parts = Mapping[str, Mapping[str, np.ndarray]]  # part -> client -> rows (n, 12)
 
 
 @register("covertype")
@@ -105,10 +107,10 @@ def covertype(
     ):
         if value not in known:
             raise SpecError(f"{option} = {value!r}: {nearest(str(value), known)}")
-    parts = _from_prepared(root) if source == "prepared" else by_client(decode(_read_raw(locate(RAW, root))))
+    parts = _from_prepared(root) if source == "prepared" else by_client(_from_raw(root))
     return Federation(
         "covertype",
-        tuple(_client(number, parts, labels == "own", normalisation == "pooled") for number in range(len(CLIENTS))),
+        tuple(_client(name, parts, labels == "own", normalisation == "pooled") for name in CLIENTS),
         "multiclass",
         metrics=("auroc", "balanced_accuracy"),
         classes=CLASSES,
@@ -121,12 +123,22 @@ def _from_prepared(root: Path | None) -> Parts:
     columns = (*DISTANCES, "wilderness_area", "soil_type", "climate_zone", "geologic_zone", "target")
     codes = {"wilderness_area": {client: code for code, client in enumerate(CLIENTS)}}
 
-    def rows(part: str, client: str) -> np.ndarray | None:
-        if (part, client) not in PREPARED:
-            return None
-        return read_numbers(locate(PREPARED[part, client], root), columns, codes)[[*FEATURES, "target"]].to_numpy()
+    parts: dict[str, dict[str, np.ndarray]] = {"train": {}, "validation": {}, "test": {}}
+    for (part, client), asset in PREPARED.items():
+        table = read_numbers(locate(asset, root), columns, codes)
+        parts[part][client] = table[[*FEATURES, "target"]].to_numpy()
+    return parts
 
-    return {part: [rows(part, client) for client in CLIENTS] for part in ("train", "validation", "test")}
+
+def _from_raw(root: Path | None) -> np.ndarray:
+    """The decoded rows of UCI's file (ROWS, 12), from the cache after the first time."""
+    file = locate(RAW, root)
+
+    def fill(arrays: Arrays) -> None:
+        arrays["rows"][:] = decode(_read_raw(file))
+
+    layout = {"rows": ((ROWS, len(FEATURES) + 1), "int16")}
+    return prepared("covertype", inputs=[file], code=[Path(__file__)], layout=layout, fill=fill)["rows"]
 
 
 def _read_raw(file: Path) -> np.ndarray:
@@ -135,7 +147,7 @@ def _read_raw(file: Path) -> np.ndarray:
 
 
 def decode(raw: np.ndarray) -> np.ndarray:
-    """Rows (n, 55) of UCI's file as FEATURES and the kind of forest, 1 to 7: (n, 12) float64.
+    """Rows (n, 55) of UCI's file as FEATURES and the kind of forest, 1 to 7: (n, 12) int16.
 
     Raises :class:`DataError` naming the first row that is not in exactly one area, on one soil and of one kind.
     """
@@ -152,34 +164,33 @@ def decode(raw: np.ndarray) -> np.ndarray:
     soil = SOIL[soils.argmax(1)]
     distances = raw[:, [0, 1, 2, 3, 4, 5, 9]]  # without the hill shades at 9 h, noon and 15 h
     columns = (distances, soil, soil // 1000, soil // 100 % 10, WILDERNESS[areas.argmax(1)], kind)
-    return np.column_stack(columns).astype(np.float64)
+    return np.column_stack(columns).astype(np.int16)
 
 
 def by_client(rows: np.ndarray) -> Parts:
     """Rows cut by their place in the file, and within a part by wilderness area, keeping their order."""
     area = FEATURES.index("wilderness_area")
     parts = {"train": rows[TRAINING], "validation": rows[VALIDATION], "test": rows[VALIDATION.stop :]}
-    return {part: [cut[cut[:, area] == code] for code in range(len(CLIENTS))] for part, cut in parts.items()}
+    return {
+        part: {client: cut[cut[:, area] == code] for code, client in enumerate(CLIENTS)} for part, cut in parts.items()
+    }
 
 
-def _client(number: int, parts: Parts, own_classes: bool, pooled: bool) -> Client:
-    train = parts["train"][number]
-    assert train is not None
+def _client(name: str, parts: Parts, own_classes: bool, pooled: bool) -> Client:
+    train = parts["train"][name]
     classes = np.unique(train[:, -1]) if own_classes else np.arange(1, CLASSES + 1)
-    scaler = StandardScaler().fit(np.concatenate(parts["train"])[:, NUMERIC] if pooled else train[:, NUMERIC])
+    scaler = StandardScaler().fit(
+        np.concatenate([*parts["train"].values()])[:, NUMERIC] if pooled else train[:, NUMERIC]
+    )
 
-    def split(part: str) -> Split | None:
-        rows = parts[part][number]
-        if rows is None or not len(rows):
-            return None
-        y = np.searchsorted(classes, rows[:, -1])
+    def split(part: str) -> Split:
+        rows = parts[part][name]
         if not np.isin(rows[:, -1], classes).all():
-            raise DataError(f"covertype: client {CLIENTS[number]!r}, {part}: a class that its training rows lack")
+            raise DataError(f"covertype: client {name!r}, {part}: a class that its training rows lack")
         # A client's own wilderness area is a constant, 0 as if it were the only one.
         area = rows[:, -2] if pooled else np.zeros(len(rows))
         x = np.column_stack([scaler.transform(rows[:, NUMERIC]), area]).astype(np.float32)
-        return Split(torch.from_numpy(x), torch.from_numpy(y))
+        return Split(torch.from_numpy(x), torch.from_numpy(np.searchsorted(classes, rows[:, -1])))
 
-    return Client(
-        CLIENTS[number], split("train"), split("test"), split("validation"), len(classes) if own_classes else None
-    )
+    test = split("test") if len(parts["test"].get(name, ())) else None
+    return Client(name, split("train"), test, split("validation"), len(classes) if own_classes else None)

@@ -48,8 +48,11 @@ def fed_heart_disease_5class(root: Path | None = None) -> Federation:
         x_train, x_validation, y_train, y_validation = train_test_split(
             x_rest, y_rest, test_size=0.2, random_state=SEED
         )
-        parts = ((x_train, y_train), (x_test, y_test), (x_validation, y_validation))
-        clients.append(Client(client, *(Split(torch.from_numpy(x), torch.from_numpy(y)) for x, y in parts)))
+        train, test, validation = (
+            Split(torch.from_numpy(x), torch.from_numpy(y))
+            for x, y in ((x_train, y_train), (x_test, y_test), (x_validation, y_validation))
+        )
+        clients.append(Client(client, train, test, validation))
     return Federation(
         "fed_heart_disease_5class",
         tuple(clients),

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch.nn.functional import adaptive_avg_pool3d
 
-from bench.data import archive, cache, nifti
+from bench.data import cache, nifti
 from bench.data.fetch import Asset, locate
-from bench.data.files import find_any, optional
+from bench.data.files import find_any, optional, unpacked
 from bench.data.tables import read_table, require_columns
 from bench.registry import register
 from bench.types import Client, DataError, Federation, Split
@@ -30,15 +30,16 @@ SPLIT = Asset(
     6627,
     (
         "https://raw.githubusercontent.com/owkin/FLamby/main/flamby/datasets/fed_ixi/metadata/metadata_tiny.csv",
-        "https://cdn.jsdelivr.net/gh/owkin/FLamby@main/flamby/datasets/fed_ixi/metadata/metadata_tiny.csv",
+        "https://github.com/owkin/FLamby/raw/main/flamby/datasets/fed_ixi/metadata/metadata_tiny.csv",
     ),
     "MIT",
 )
 ASSETS = {"split": SPLIT}
-PLACES = ("fed_ixi", "7kd5wj7v7p-3", "7kd5wj7v7p-3.zip")
+ARCHIVE = "7kd5wj7v7p-3"  # IXI Tiny as Mendeley Data publishes it, without a hash
+PLACES = (f"fed_ixi/{ARCHIVE}", ARCHIVE, f"fed_ixi/{ARCHIVE}.zip", f"{ARCHIVE}.zip")
 REMEDY = (
-    'download "IXI Tiny" (CC BY-SA 3.0, 444 MB) from https://data.mendeley.com/datasets/7kd5wj7v7p/3 and put '
-    "7kd5wj7v7p-3.zip, or the folder it unpacks to, there"
+    f"download IXI Tiny ({LICENCE}, 444 MB) from https://data.mendeley.com/datasets/7kd5wj7v7p/3 "
+    f"and put {ARCHIVE}.zip, or the folder it unpacks to, there"
 )
 CENTRES = ("Guys", "HH", "IOP")
 PARTS = ("train", "test")
@@ -75,10 +76,8 @@ def fed_ixi(root: Path | None = None) -> Federation:
     x, y = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"])
     clients = []
     for centre, name in enumerate(CENTRES):
-        rows = [[row for row, each in enumerate(subjects) if (each.centre, each.part) == (centre, part)] for part in PARTS]
-        # Subjects lie in this order in the cache, so that a part is a slice, which copies nothing.
-        parts = (slice(part[0], part[-1] + 1) for part in rows)
-        clients.append(Client(name.lower(), *(Split(x[part], y[part]) for part in parts)))
+        train, test = (rows(subjects, centre, part) for part in PARTS)
+        clients.append(Client(name.lower(), Split(x[train], y[train]), Split(x[test], y[test])))
     return Federation(
         "fed_ixi",
         tuple(clients),
@@ -94,10 +93,16 @@ def parse(file: Path) -> list[Subject]:
     """The subjects of FLamby's split table, by centre and part and then in the order of the table."""
     table = read_table(file)
     require_columns(table, ("Patient ID", "Manufacturer", "Split"), str(file))
-    rows = zip(table["Patient ID"], table["Manufacturer"], table["Split"], strict=True)
-    subjects = [Subject(int(number), int(centre), str(part)) for number, centre, part in rows]
+    lines = zip(table["Patient ID"], table["Manufacturer"], table["Split"], strict=True)
+    subjects = [Subject(int(number), int(centre), str(part)) for number, centre, part in lines]
     order = [(centre, part) for centre in range(len(CENTRES)) for part in PARTS]
     return sorted(subjects, key=lambda subject: order.index((subject.centre, subject.part)))
+
+
+def rows(subjects: Sequence[Subject], centre: int, part: str) -> slice:
+    """Where the subjects of a part of a centre lie; a slice of an array in the cache copies nothing."""
+    mine = [row for row, each in enumerate(subjects) if (each.centre, each.part) == (centre, part)]
+    return slice(mine[0], mine[-1] + 1)
 
 
 def volumes(folder: Path) -> dict[tuple[int, str, str], Path]:
@@ -114,7 +119,7 @@ def volumes(folder: Path) -> dict[tuple[int, str, str], Path]:
 
 def fill(arrays: Mapping[str, np.ndarray], subjects: Sequence[Subject], source: Path) -> None:
     """Decode all volumes into ``arrays``; raises :class:`DataError` naming what is missing or damaged."""
-    with archive.unpacked(source, lambda name: VOLUME.fullmatch(name) is not None) as folder:
+    with unpacked(source, lambda name: VOLUME.fullmatch(name) is not None) as folder:
         files = volumes(folder)
         for row, subject in enumerate(subjects):
             for kind in ("T1", "label"):

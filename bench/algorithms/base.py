@@ -117,6 +117,7 @@ class Algorithm:
     pooled: ClassVar[bool] = False  # train one client on everybody's samples
     everywhere: ClassVar[bool] = False  # test each client's model on every client
     optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # the optimisers its equations allow
+    excluded: ClassVar[tuple[str, ...]] = ()  # the optimiser's optional numbers that its equations rule out
     parallel: ClassVar[bool] = False  # needs a model with local_extractor, global_extractor and head
 
     @classmethod

@@ -23,6 +23,7 @@ class Scaffold(Algorithm):
     """
 
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
+    excluded: ClassVar[tuple[str, ...]] = ("momentum",)
     server_lr: Any = searchable(1.0, log=(1e-5, 1.0))
 
     def init_client(self, w: Tensor, site: Site) -> Tree:

@@ -18,16 +18,15 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
-from bench.data import fetch
 from bench.types import DataError
 
 MOST_ENTRIES = 200_000
 MOST_EXPANSION = 100  # bytes unpacked per byte of the archive; photographs and volumes have about 1, tables up to 20
 ROOM = 1 << 20  # bytes that any archive may unpack to
+CHUNK = 1 << 16
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, ValueError, NotImplementedError, OverflowError),
@@ -52,20 +51,6 @@ def unpack(archive: Path, folder: Path, wanted: Callable[[str], bool] = lambda n
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-@contextmanager
-def unpacked(source: Path, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
-    """The folder ``source`` itself, or what the archive ``source`` unpacks to, in the cache until the block ends."""
-    if source.is_dir():
-        yield source
-        return
-    cache = fetch._cache()
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=cache) as room:
-        folder = Path(room) / "content"
-        unpack(source, folder, wanted)
-        yield folder
-
-
 def _fill(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
     limit = archive.stat().st_size * MOST_EXPANSION + ROOM
     seen: set[str] = set()
@@ -76,7 +61,7 @@ def _fill(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
             path = _path(where, name)
             total += size
             if total > limit:
-                raise DataError(f"{archive} unpacks to more than {limit} bytes; it is no honest archive, do not use it")
+                raise _too_large(archive, limit)
             if path in seen:
                 raise DataError(f"{where} stands twice; it is no honest archive, do not use it")
             seen.add(path)
@@ -100,7 +85,11 @@ def _entries(archive: Path, limit: int) -> Iterator[Entry]:
         return
     opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
     with (opener or Path.open)(archive, "rb") as stream:  # type: ignore[operator]
-        yield from _tar_entries(archive, _Capped(stream, limit, archive))
+        capped = _Capped(stream, limit, archive)
+        yield from _tar_entries(archive, capped)
+        # A tar file ends before its compression does, and the checksum stands at the very end.
+        while capped.read(CHUNK):
+            pass
 
 
 def _zip_entries(archive: Path) -> Iterator[Entry]:
@@ -142,13 +131,15 @@ class _Capped:
         self.stream, self.room, self.archive, self.limit = stream, limit, archive, limit
 
     def read(self, size: int) -> bytes:
-        if size > self.room:
-            raise DataError(
-                f"{self.archive} unpacks to more than {self.limit} bytes; it is no honest archive, do not use it"
-            )
-        chunk = self.stream.read(size)
+        chunk = self.stream.read(min(size, self.room + 1))
         self.room -= len(chunk)
+        if self.room < 0:
+            raise _too_large(self.archive, self.limit)
         return chunk
+
+
+def _too_large(archive: Path, limit: int) -> DataError:
+    return DataError(f"{archive} unpacks to more than {limit} bytes; it is no honest archive, do not use it")
 
 
 def _path(where: str, name: str) -> str:

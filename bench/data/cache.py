@@ -80,8 +80,9 @@ def _prepare(folder: Path, layout: Layout, fill: Callable[[Arrays], None]) -> No
 def _created(file: Path, shape: tuple[int, ...], kind: str) -> np.memmap:
     array = np.lib.format.open_memmap(file, mode="w+", dtype=np.dtype(kind), shape=shape)
     # Writing to a mapped page that has no room on the disk kills the process; asking for the room first does not.
-    with file.open("r+b") as stream:
-        os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        with file.open("r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
     return array
 
 

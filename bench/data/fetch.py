@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +17,7 @@ from urllib.parse import urljoin
 
 from filelock import FileLock
 
+from bench.data.archive import unpack
 from bench.types import DataError
 
 TIMEOUT = 30  # seconds without a byte from the server
@@ -75,6 +77,21 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
     except OSError as error:
         raise DataError(f"{cached}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
     return cached
+
+
+def locate_unpacked(asset: Asset, members: Collection[str], root: Path | None = None) -> Path:
+    """The folder in the cache that holds the ``members`` of the archive ``asset``, unpacked there the first time."""
+    folder = _cache() / f"{asset.path}-{(asset.sha256 or asset.md5 or '')[:16]}"
+    if not folder.is_dir():
+        archive = locate(asset, root)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder.with_name(f"{folder.name}.lock")):
+                if not folder.is_dir():
+                    unpack(archive, folder, members.__contains__)
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
+    return folder
 
 
 def find(path: str, root: Path | None = None) -> Path | None:

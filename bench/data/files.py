@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from bench.data import fetch
+from bench.data.archive import unpack
 from bench.types import DataError
 
 
@@ -22,6 +25,20 @@ def find_any(names: Sequence[str], root: Path | None, remedy: str) -> Path:
         if place.exists():
             return place
     raise DataError(f"neither {' nor '.join(names)} in {', '.join(map(str, folders))}; {remedy}")
+
+
+@contextmanager
+def unpacked(source: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """The folder ``source`` itself, or what is ``wanted`` of the archive ``source``, in the cache until the block ends."""
+    if source.is_dir():
+        yield source
+        return
+    cache = fetch._cache()
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=cache) as room:
+        folder = Path(room) / "content"
+        unpack(source, folder, wanted)
+        yield folder
 
 
 def optional(module: str, extra: str) -> ModuleType:

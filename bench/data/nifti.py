@@ -26,7 +26,8 @@ def read(file: Path) -> np.ndarray:
     except DataError:
         raise
     except Exception as error:  # nibabel raises whatever numpy and struct raise on the header it was given
-        raise DataError(f"{file} is no readable NIfTI volume ({error}); unpack it again") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{file} is no readable NIfTI volume ({reason}); unpack it again") from error
     if not np.isfinite(voxels).all():
         raise DataError(f"{file}: not all voxels are finite numbers; unpack it again")
     return voxels

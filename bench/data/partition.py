@@ -69,23 +69,17 @@ def pathological(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[P
 
     ``parts`` are label arrays (n,), cut alike. Rounding leaves out fewer samples of a class than it has holders.
     Raises :class:`SpecError` where 2 ``clients`` are fewer than the classes. Source: Luo and Wu, "Adapt to
-    Adaptation: Learning Personalization for Cross-Silo Federated Learning" (IJCAI 2022), section 5.1, and its code.
+    Adaptation: Learning Personalization for Cross-Silo Federated Learning" (IJCAI 2022), experiments, and its code.
     """
     classes = _classes(parts)
-    request = f"pathological over {clients} clients"
-    _check(request, seed, clients >= 1, "at least 1 client")
-    _check(
-        request,
-        seed,
-        2 * clients >= classes,
-        f"at least {-(-classes // 2)} clients, each holds two of {classes} classes",
-    )
+    expected = f"at least {(classes + 1) // 2} clients, two of the {classes} classes each"
+    _check(f"pathological over {clients} clients", seed, 2 * clients >= classes, expected)
     drawn = legacy.stream(seed)
     return _shuffled(parts, legacy.pathological(drawn, classes, clients), drawn)
 
 
 def practical(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[Partition]:
-    """Every client holds every class, most of them little: 1 % of a class, but 10 % for one client and the rest for one.
+    """Every client holds every class: of a class, one client 10 %, one the rest, the others 1 %.
 
     ``parts`` are label arrays (n,), cut alike. Rounding leaves out fewer samples of a class than there are clients.
     Raises :class:`SpecError` where the rest would be less than 10 %. Source: as :func:`pathological`, for 12 clients,
@@ -100,8 +94,8 @@ def label_dirichlet(parts: Sequence[np.ndarray], clients: int, alpha: float, see
     """Proportions of each class drawn from Dirichlet(``alpha``); slices of the class in the given order, none left out.
 
     ``parts`` are label arrays (n,), cut alike; what rounding leaves goes to the last client. Clients may get little
-    or nothing. Raises :class:`SpecError`. Source: the code of PLayer-FL, "PLayer-FL: A Principled Approach to
-    Personalized Layer-wise Cross-Silo Federated Learning" (2025), section 4.
+    or nothing. Raises :class:`SpecError`. Source: Elhussein and Gürsoy, "PLayer-FL: A Principled
+    Approach to Personalized Layer-wise Cross-Silo Federated Learning" (2025), experiments, and its code.
     """
     request = f"label_dirichlet over {clients} clients with alpha = {alpha!r}"
     _check(request, seed, clients >= 1, "at least 1 client")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bench.data.files import optional
 from bench.types import DataError, nearest
 
 LARGEST_FILE = 4 * 2**30  # bytes
@@ -124,10 +125,9 @@ def _distinct(names: list[str], file: Path) -> list[str]:
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:
+    optional("pyarrow", "parquet")
     try:
         frame = pd.read_parquet(file, engine="pyarrow")
-    except ImportError:
-        raise DataError(f"{file}: parquet files need pyarrow; pip install 'silobench[parquet]'") from None
     except (OSError, ValueError) as error:  # pyarrow's own errors are either
         raise DataError(f"{file} is not a proper parquet file: {str(error).splitlines()[0]}") from None
     frame.columns = pd.Index(_distinct([str(name).strip() for name in frame.columns], file))

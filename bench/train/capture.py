@@ -37,11 +37,14 @@ class Captured:
             results, self._results = pytree.tree_flatten(function(*pytree.tree_unflatten(leaves, self._arguments)))
             return results
 
-        self.flat: Callable[..., Sequence[Tensor]]
+        self.flat: Callable[..., Sequence[Tensor]] = flat
+        self.operations = 1
         try:
-            self.flat = trace(flat, leaves).forward
+            traced = trace(flat, leaves)
         except _LooksAtNumbersError:
-            self.flat = flat
+            return
+        self.flat = traced.forward
+        self.operations = sum(node.op == "call_function" for node in traced.graph.nodes)
 
     def __call__(self, *arguments: Any) -> Any:
         leaves = pytree.tree_leaves(arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,15 +18,11 @@ from bench.algorithms.base import Algorithm
 from bench.models.functional import Model, torch_seed
 from bench.rng import derive
 from bench.train import metrics, task
-from bench.train.mapping import Loop, Mapper, Stack
+from bench.train.choice import Path, choose, mapper_of
 from bench.train.optim import DEFAULTS, OPTIONAL
 from bench.train.population import Population, Rounds, Trained
 from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
 
-Path = Literal["auto", "stack", "loop"]
-# Stacking must be measured to be so many times faster than looping before it is chosen: a clear gain only, so that
-# noise in the measurement does not change the choice.
-CLEARLY_FASTER = 1.5
 # A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
 STACKED_WEIGHTS = 2**24
 
@@ -43,6 +38,8 @@ class Run:
         """The personal model's tree of one run and client, with the rounds that made it."""
         rounds, trained, h, s = self._find(run)
         client = 0 if rounds.population.algorithm.pooled else client
+        if not 0 <= client < rounds.population.sizes["C"]:
+            raise SpecError(f"there is no client {client}; clients count from 0")
         return rounds, rounds.mapper.at(trained.checkpoints[checkpoint], (h, s, client))
 
     def server(self, run: int) -> tuple[Rounds, dict[str, Any]]:
@@ -55,7 +52,7 @@ class Run:
             if 0 <= run < sizes["H"] * sizes["S"]:
                 return rounds, trained, *divmod(run, sizes["S"])
             run -= sizes["H"] * sizes["S"]
-        raise SpecError(f"there is no run {run}")
+        raise SpecError(f"there is no run {run} here; runs count from 0")
 
 
 def train(
@@ -86,10 +83,10 @@ def resolve(algorithm: str, optimizer: str, hyperparameters: Mapping[str, float]
     if optimizer not in kind.optimizers:
         raise SpecError(f"{algorithm} is defined for optimizer {' or '.join(kind.optimizers)}, not {optimizer!r}")
     known = {**DEFAULTS[optimizer], **kind.hyperparameters()}
+    allowed = [*known, *(name for name in OPTIONAL[optimizer] if name not in kind.excluded)]
     for name, value in hyperparameters.items():
-        if name not in known and name not in OPTIONAL[optimizer]:
-            hint = nearest(name, [*known, *OPTIONAL[optimizer]])
-            raise SpecError(f"{algorithm} with {optimizer} has no hyper-parameter {name!r}: {hint}")
+        if name not in allowed:
+            raise SpecError(f"{algorithm} with {optimizer} has no hyper-parameter {name!r}: {nearest(name, allowed)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise SpecError(f"hyper-parameter {name} = {value!r}: expected a finite number")
     return {name: float(value) for name, value in sorted({**known, **hyperparameters}.items())}
@@ -136,11 +133,11 @@ def run(
     kind: type[Algorithm] = registry.load("algorithms", algorithm)
     population = _population(federation, kind(**(algorithm_options or {})), algorithm, model, model_options,
                              resolved, seeds, budget)  # fmt: skip
-    chosen = _choose(population, path)
+    chosen = choose(population, path)
     made: list[tuple[Rounds, Trained]] = []
     outcomes: list[Outcome] = []
     for part in _parts(population, chosen):
-        rounds = Rounds(part, _mapper(part, chosen))
+        rounds = Rounds(part, mapper_of(part, chosen))
         trained = rounds.run()
         made.append((rounds, trained))
         outcomes.extend(_outcomes(rounds, trained))
@@ -217,49 +214,6 @@ def fitting(algorithm: str, model: str) -> str:
     """The model's name, or that of its family's parallel form where the algorithm needs one."""
     parallel: bool = registry.load("algorithms", algorithm).parallel
     return f"parallel_{model}" if parallel and not model.startswith("parallel_") else model
-
-
-# Stack or loop ------------------------------------------------------------------------------------------------
-
-
-def _mapper(population: Population, path: Literal["stack", "loop"]) -> Mapper:
-    if path == "stack":
-        return Stack(population.sizes)
-    order = list({id(model): None for model in population.models})
-    return Loop(population.sizes, [order.index(id(model)) for model in population.models])
-
-
-def _choose(population: Population, path: Path) -> Literal["stack", "loop"]:
-    """The path to take: the one asked for, the only one possible, or the one measured to be faster."""
-    models = population.models
-    # Other shapes cannot be stacked; batch-norm must see the batches' true sizes.
-    if any(model is not models[0] for model in models) or models[0].batch_norm:
-        if path == "stack":
-            raise SpecError("path = 'stack': models that differ between clients or hold batch-norm need path = 'loop'")
-        return "loop"
-    if path != "auto":
-        return path
-    few = dataclasses.replace(population, settings=population.settings[:2], seeds=population.seeds[:4])
-    one = dataclasses.replace(population, settings=population.settings[:1], seeds=population.seeds[:1])
-    try:
-        stacked = _seconds(few, "stack")
-    except (RuntimeError, ValueError):
-        return "loop"  # an operation of the model has no batching rule
-    looped = _seconds(one, "loop") * len(few.settings) * len(few.seeds)
-    return "stack" if looped > CLEARLY_FASTER * stacked else "loop"
-
-
-def _seconds(population: Population, path: Literal["stack", "loop"]) -> float:
-    """How long three local steps of a small population take, traced beforehand; the least of three times."""
-    budget = dataclasses.replace(population.budget, rounds=1, local_steps=3, local_epochs=None)
-    rounds = Rounds(dataclasses.replace(population, budget=budget), _mapper(population, path))
-    rounds.trial()
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        rounds.trial()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def _parts(population: Population, path: Literal["stack", "loop"]) -> list[Population]:

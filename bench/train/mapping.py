@@ -112,6 +112,10 @@ class Mapper(ABC):
     def at(self, grid: Grid, index: Index) -> Any:
         """The tree of a grid at one point."""
 
+    def operations(self, name: str) -> int:
+        """How many tensor operations the longest trace of the hook ``name`` has."""
+        return max(captured.operations for key, captured in self._captured.items() if key[0][0] == name)
+
     def _capture(self, name: Any, hook: Callable[[], Hook], arguments: Any) -> Captured:
         leaves, structure = pytree.tree_flatten(arguments)
         signature = (name, structure, tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in leaves))

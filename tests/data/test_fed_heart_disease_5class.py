@@ -57,8 +57,8 @@ def test_values_equal_an_independent_preparation(bench_data: Path, federation: F
 
 
 def test_class_weights_are_those_of_all_rows(bench_data: Path, federation: Federation):
-    degrees = np.concatenate([uci_heart.complete(uci_heart.read(site, bench_data))[:, -1] for site in adapter["ASSETS"]])
-    shares = np.bincount(degrees.astype(int)) / 740
+    rows = np.concatenate([uci_heart.complete(uci_heart.read(site, bench_data)) for site in adapter["ASSETS"]])
+    shares = np.bincount(rows[:, -1].astype(int)) / 740
     np.testing.assert_allclose(federation.loss["alpha"], (1 - shares) / 4, atol=1e-8)
     assert (federation.loss["name"], federation.loss["gamma"]) == ("focal", 3)
 
@@ -66,7 +66,5 @@ def test_class_weights_are_those_of_all_rows(bench_data: Path, federation: Feder
 def test_first_row_by_hand():
     row = "53.0872973,1.0,3.23702703,132.74405405,220.23648649,1.0,2.0,150.0,0.0,0.89532432,3.0,0.0,6.0,4\n"
     x, y = adapter["features"](uci_heart.complete(uci_heart.parse(row.replace("3.23702703", "4"), "file")))
-    np.testing.assert_allclose(
-        x[0], [0, 1, 0.84371, 0, 0, 1, 1.76081, 0.48887, 0, 0], atol=2e-5
-    )
+    np.testing.assert_allclose(x[0], [0, 1, 0.84371, 0, 0, 1, 1.76081, 0.48887, 0, 0], atol=2e-5)
     assert y.tolist() == [4]

@@ -1,0 +1,71 @@
+"""Stack or loop: which way a population is computed.
+
+Stacking saves the fixed cost of launching an operation once per model; it saves nothing where the arithmetic itself
+takes longer than that. So the traced local step is measured by counting: floating-point operations per tensor
+operation. A clock would decide differently from run to run and machine to machine, and records must not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from torch.utils.flop_counter import FlopCounterMode
+
+from bench.train.mapping import Loop, Mapper, Stack
+from bench.train.population import Population, Rounds
+from bench.types import SpecError
+
+Path = Literal["auto", "stack", "loop"]
+# Timed on one core (docs/design-notes.md): at 1e5 a stack of 16 models is twice as fast as the loop, at 3e5 still
+# 1.1 times, and at 7e6 it is slower.
+LAUNCH_BOUND = 3e5
+
+
+def mapper_of(population: Population, path: Literal["stack", "loop"]) -> Mapper:
+    """A fresh mapper for the population; clients with the same model share traced hooks."""
+    if path == "stack":
+        return Stack(population.sizes)
+    order = list({id(model): None for model in population.models})
+    return Loop(population.sizes, [order.index(id(model)) for model in population.models])
+
+
+def choose(population: Population, path: Path) -> Literal["stack", "loop"]:
+    """The path asked for, the only one possible, or the better one by count; raises :class:`SpecError` for a stack
+    of what cannot be stacked."""
+    models = population.models
+    # Other shapes cannot be stacked; batch-norm must see the batches' true sizes.
+    if any(model is not models[0] for model in models) or models[0].batch_norm:
+        if path == "stack":
+            raise SpecError("path = 'stack': models that differ between clients or hold batch-norm need path = 'loop'")
+        return "loop"
+    if path != "auto":
+        return path
+    one = dataclasses.replace(population, settings=population.settings[:1], seeds=population.seeds[:1])
+    several = len(population.settings) * len(population.seeds) * len(models) > 1
+    return "stack" if several and _arithmetic(one) < LAUNCH_BOUND and _has_batching_rules(one) else "loop"
+
+
+def _arithmetic(population: Population) -> float:
+    """Floating-point operations per tensor operation of a local step."""
+    rounds = _first_step(population, "loop")
+    with FlopCounterMode(display=False) as counter:
+        rounds.trial()
+    return counter.get_total_flops() / (len(population.models) * rounds.mapper.operations("train"))
+
+
+def _has_batching_rules(population: Population) -> bool:
+    try:
+        _first_step(population, "stack")
+    except (RuntimeError, ValueError):
+        return False
+    return True
+
+
+def _first_step(population: Population, path: Literal["stack", "loop"]) -> Rounds:
+    """Rounds whose first local step has been traced."""
+    budget = dataclasses.replace(population.budget, rounds=1, local_steps=1, local_epochs=None)
+    short = dataclasses.replace(population, budget=budget)
+    rounds = Rounds(short, mapper_of(short, path))
+    rounds.trial()
+    return rounds

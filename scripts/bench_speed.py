@@ -1,0 +1,331 @@
+"""Speed, measured in one run and written to results/benchmarks/: against a plain PyTorch loop, and of a whole study.
+
+Everything of silobench counts: choosing stack or loop, tracing, validation, checkpoints, testing. The plain loop
+(plain_loop.py) trains and validates only, and its mini-batches are drawn before its clock starts. Both use one
+thread and must agree in every validation loss. They are timed in turns, and a ratio is the median over the turns,
+so that other work on the machine falls on both. A bar that is missed is marked; the exit status stays 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from plain_loop import Site, fedavg, scaffold
+from torch.nn import functional
+
+from bench.data import load_dataset
+from bench.files import write_whole
+from bench.models.functional import torch_seed
+from bench.registry import folder
+from bench.rng import derive
+from bench.train import batches, engine
+from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
+
+OUT = Path(__file__).parent.parent / "results" / "benchmarks"
+SILOBENCH = Path(sys.executable).with_name("silobench")
+TURNS = 5
+AGREEMENT = 1e-4  # of every validation loss, silobench and plain loop
+RATES = (0.1, 0.01, 1e-3, 1e-4, 1e-5)  # FENDA-FL, Table 5
+SEEDS = (2021, 2022, 2023, 2024, 2025)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """How long something took: on the clock, and on the processor (less disturbed by other work)."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``value`` is to be at most, or at least, ``bar``."""
+
+    measured: str
+    value: float
+    unit: str
+    bar: float | None
+    at_least: bool = False
+    silobench: list[Seconds] = field(default_factory=list)
+    plain: list[Seconds] = field(default_factory=list)  # scaled to all runs
+    cpu_value: float | None = None
+    note: str = ""
+    load: float = field(default_factory=lambda: os.getloadavg()[0])  # of the last minute, this process included
+
+    @property
+    def met(self) -> bool | None:
+        if self.bar is None:
+            return None
+        return self.value >= self.bar if self.at_least else self.value <= self.bar
+
+
+def timed(work: Callable[[], Result]) -> tuple[Seconds, Result]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    return Seconds(time.perf_counter() - wall, time.process_time() - cpu), result
+
+
+# Against the plain loop -----------------------------------------------------------------------------------------
+
+
+def sites(federation: Federation, budget: Budget, seed: int) -> list[Site]:
+    """The mini-batches that the engine shows every client, as row numbers."""
+    made = []
+    for c, client in enumerate(federation.clients):
+        train, held_out = batches.split(len(client.train), budget.validation, seed, c)
+        rounds = [
+            [train[rows] for rows in batches.schedule(budget, len(train), seed, c, round_)]
+            for round_ in range(budget.rounds)
+        ]
+        validation = held_out.split(batches.batch_size(budget, len(held_out)))
+        made.append(Site(client.train.x, client.train.y, rounds, validation, len(train)))
+    return made
+
+
+def initial(federation: Federation, model: str, seed: int) -> torch.nn.Module:
+    """The model that the engine begins a run of this seed with."""
+    with torch_seed(derive("initial weights", seed)):
+        return engine.build_model(model, federation)
+
+
+def agree(outcome: Outcome, losses: list[list[float]]) -> None:
+    difference = (torch.tensor(outcome.validation) - torch.tensor(losses)).abs().max().item()
+    if not difference <= AGREEMENT:
+        raise SilobenchError(
+            f"seed {outcome.seed}, {dict(outcome.hyperparameters)}: validation losses of silobench and the plain loop "
+            f"differ by {difference:.2g}, expected at most {AGREEMENT:g}; mend that before measuring speed"
+        )
+
+
+def ratios(
+    ours: Callable[[], list[Outcome]], plain: Callable[[Outcome], Callable[[], list[list[float]]]]
+) -> tuple[list[Seconds], list[Seconds]]:
+    """Times of all runs with silobench, and of the plain loop over one of them (another in each turn) scaled to all.
+
+    ``plain`` prepares the loop of a run. What only a process's first call costs is paid before.
+    """
+    outcomes = ours()
+    plain(outcomes[0])()
+    times, scaled = [], []
+    for turn in range(TURNS):
+        spent, outcomes = timed(ours)
+        times.append(spent)
+        outcome = outcomes[turn * (len(outcomes) - 1) // (TURNS - 1)]
+        spent, losses = timed(plain(outcome))
+        scaled.append(Seconds(spent.wall * len(outcomes), spent.cpu * len(outcomes)))
+        agree(outcome, losses)
+    return times, scaled
+
+
+def quotient(above: Sequence[Seconds], below: Sequence[Seconds]) -> tuple[float, float]:
+    """The medians over turns of above / below, by the clock and by the processor."""
+    turns = list(zip(above, below, strict=True))
+    return statistics.median(a.wall / b.wall for a, b in turns), statistics.median(a.cpu / b.cpu for a, b in turns)
+
+
+def scaffold_grid(federation: Federation) -> Row:
+    budget = Budget(rounds=15, local_steps=100, batch_size=4, optimizer="sgd")
+    settings = [{"lr": lr, "server_lr": server_lr} for lr, server_lr in product(RATES, RATES)]
+
+    def plain(outcome: Outcome) -> Callable[[], list[list[float]]]:
+        seen, model = sites(federation, budget, outcome.seed), initial(federation, "logistic", outcome.seed)
+        return lambda: scaffold(seen, model, functional.binary_cross_entropy, **outcome.hyperparameters)
+
+    return _grid("SCAFFOLD grid", federation, "scaffold", settings, budget, plain, bar=50)
+
+
+def fedavg_grid(federation: Federation) -> Row:
+    budget = Budget(rounds=15, local_steps=100, batch_size=4, optimizer="adamw")
+    settings = [{"lr": lr} for lr in RATES]
+
+    def plain(outcome: Outcome) -> Callable[[], list[list[float]]]:
+        seen, model = sites(federation, budget, outcome.seed), initial(federation, "logistic", outcome.seed)
+        lr = outcome.hyperparameters["lr"]
+        return lambda: fedavg(seen, model, functional.binary_cross_entropy, torch.optim.AdamW, lr)
+
+    return _grid("FedAvg grid", federation, "fedavg", settings, budget, plain, bar=15)
+
+
+def _grid(
+    title: str, federation: Federation, algorithm: str, settings: list[dict[str, float]], budget: Budget,
+    plain: Callable[[Outcome], Callable[[], list[list[float]]]], bar: float,
+) -> Row:  # fmt: skip
+    def ours() -> list[Outcome]:
+        return engine.train(
+            federation, algorithm=algorithm, model="logistic", settings=settings, seeds=SEEDS, budget=budget
+        )
+
+    times, scaled = ratios(ours, plain)
+    faster, faster_cpu = quotient(scaled, times)
+    shape = f"{len(settings)} settings x {len(SEEDS)} seeds x {len(federation.clients)} clients"
+    return Row(
+        f"{title}, Fed-Heart-Disease: {shape} x {budget.rounds} rounds x {budget.local_steps} steps of "
+        f"{budget.batch_size}, {budget.optimizer}",
+        faster, "times faster", bar, True, times, scaled, faster_cpu,
+        note=f"plain loop measured on {TURNS} of the {len(settings) * len(SEEDS)} runs and scaled",
+    )  # fmt: skip
+
+
+def images(clients: int = 2, train: int = 800, test: int = 64) -> Federation:
+    """SYNTHETIC grey images (28 x 28) of ten classes: noise around one random image per class."""
+    generator = torch.Generator().manual_seed(0)
+    classes = torch.randn(10, 1, 28, 28, generator=generator)
+
+    def split(n: int) -> Split:
+        y = torch.randint(10, (n,), generator=generator)
+        return Split(classes[y] + torch.randn(n, 1, 28, 28, generator=generator), y)
+
+    made = tuple(Client(str(c), split(train), split(test)) for c in range(clients))
+    return Federation("synthetic_images", made, "multiclass", classes=10, synthetic=True)
+
+
+def cnn_run() -> list[Row]:
+    federation, lr = images(), 1e-3  # faster learning would blow rounding up beyond AGREEMENT
+    budget = Budget(rounds=5, local_steps=40, batch_size=64, optimizer="sgd")
+    title = (
+        f"CNN run on SYNTHETIC 28 x 28 images: FedAvg, {len(federation.clients)} clients x {budget.rounds} rounds x "
+        f"{budget.local_steps} steps of {budget.batch_size}, sgd"
+    )
+
+    def plain(outcome: Outcome) -> Callable[[], list[list[float]]]:
+        seen, model = sites(federation, budget, outcome.seed), initial(federation, "cnn", outcome.seed)
+        return lambda: fedavg(seen, model, functional.cross_entropy, torch.optim.SGD, lr)
+
+    def row(title: str, path: engine.Path, bar: float | None) -> Row:
+        def ours() -> list[Outcome]:
+            return engine.train(
+                federation, algorithm="fedavg", model="cnn", settings=[{"lr": lr}], seeds=[0], budget=budget, path=path
+            )
+
+        times, whole = ratios(ours, plain)
+        slower, slower_cpu = quotient(times, whole)
+        return Row(title, slower, "times as long", bar, False, times, whole, slower_cpu)
+
+    return [
+        row(f"{title}, loop path", "loop", 1.05),
+        row("the same, with the path chosen by measurement", "auto", None),
+    ]
+
+
+# In a fresh process ---------------------------------------------------------------------------------------------
+
+
+def heart_study() -> list[Row]:
+    """`silobench sweep` over the whole study: every method's search, all tables and figures, from an empty store."""
+    study = folder("experiments") / "fenda" / "heart.toml"
+    with tempfile.TemporaryDirectory() as name:
+        temporary = Path(name)
+        with (temporary / "errors").open("w+") as errors:
+            began = time.perf_counter()
+            process = subprocess.Popen(
+                [SILOBENCH, "sweep", study, "--store", temporary / "runs", "--out", temporary / "tables"],
+                stdout=subprocess.DEVNULL, stderr=errors,
+            )  # fmt: skip
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - began
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                errors.seek(0)
+                last = (errors.read().strip().splitlines() or ["no message"])[-1]
+                raise SilobenchError(f"silobench sweep {study} ended with status {process.returncode}: {last}")
+        costs = [json.loads(line) for line in (temporary / "runs" / "costs.jsonl").read_text().splitlines()]
+    spent = Seconds(wall, usage.ru_utime + usage.ru_stime)
+    runs = sum(cost["runs"] for cost in costs)
+    gigabytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+    title = f"FENDA-FL study of Fed-Heart-Disease, {runs} runs with search, tables and figures"
+    training = sum(cost["seconds"] for cost in costs)
+    return [
+        Row(title, wall, "s", 60, silobench=[spent], cpu_value=spent.cpu, note=f"training {training:.1f} s"),
+        Row("its peak memory", gigabytes, "GB", 2),
+    ]
+
+
+def start(*arguments: str) -> Row:
+    """The median over fresh processes of a command's whole time."""
+    times = [
+        timed(lambda: subprocess.run([SILOBENCH, *arguments], check=True, stdout=subprocess.DEVNULL))[0]
+        for _ in range(TURNS)
+    ]
+    return Row(f"`silobench {' '.join(arguments)}`", statistics.median(spent.wall for spent in times), "s", 0.5)
+
+
+# What is written ------------------------------------------------------------------------------------------------
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def markdown(facts: dict[str, Any], rows: Sequence[Row]) -> str:
+    """The table, with the machine it was measured on."""
+    lines = [
+        "# Speed",
+        "",
+        f"Measured in one run of `make bench`: {facts['system']}, {facts['cores']} cores, Python {facts['python']}, "
+        f"torch {facts['torch']}, {facts['threads']} thread; load of the machine before: {facts['load']:.1f}. "
+        f"A time is the median of its turns, a ratio the median of the turns' ratios.",
+        "",
+        "| measured | silobench | plain loop | result | by CPU time | bar | met | load |",
+        "|---|---:|---:|---:|---:|---:|---|---:|",
+    ]
+    for row in rows:
+        bar = "" if row.bar is None else f"{'at least' if row.at_least else 'at most'} {row.bar:g}"
+        met = {None: "", True: "yes", False: "**MISSED**"}[row.met]
+        cells = [
+            f"{row.measured} ({row.note})" if row.note else row.measured,
+            _median(row.silobench), _median(row.plain), f"{row.value:.3g} {row.unit}",
+            "" if row.cpu_value is None else f"{row.cpu_value:.3g}", bar, met, f"{row.load:.1f}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _median(times: Sequence[Seconds]) -> str:
+    return f"{statistics.median(spent.wall for spent in times):.3g} s" if times else ""
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    facts = machine()
+    federation = load_dataset("fed_heart_disease")
+    rows = [
+        start("--help"),
+        start("list", "algorithms"),
+        scaffold_grid(federation),
+        fedavg_grid(federation),
+        *cnn_run(),
+        *heart_study(),
+    ]
+    content = {"machine": facts, "rows": [{**asdict(row), "met": row.met} for row in rows]}
+    text = markdown(facts, rows)
+    print(text)
+    print(write_whole(OUT / "speed.json", f"{json.dumps(content, indent=2)}\n".encode()))
+    print(write_whole(OUT / "speed.md", text.encode()))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except SilobenchError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,134 @@
+"""What a model's output means, and losses that equal torch's, also at the ends of the scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bench.models.functional import Model
+from bench.models.tabular import logistic, mlp
+from bench.train import task
+from bench.types import SpecError
+from tests.train.toy import federation
+
+
+class Then(nn.Module):
+    """A linear layer whose output goes through a function."""
+
+    def __init__(self, outputs: int, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.linear, self.function = nn.Linear(13, outputs), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.linear(x))
+
+
+MODELS = {
+    "nn.Sigmoid": (nn.Sequential(nn.Linear(13, 1), nn.Sigmoid()), "probability"),
+    "torch.sigmoid": (Then(1, torch.sigmoid), "probability"),
+    "sigmoid in place": (Then(1, lambda z: z.sigmoid_()), "probability"),
+    "sigmoid, view": (Then(1, lambda z: torch.sigmoid(z).view(-1, 1)), "probability"),
+    "sigmoid, squeeze, unsqueeze": (Then(1, lambda z: torch.sigmoid(z).squeeze(1).unsqueeze(1)), "probability"),
+    "sigmoid, first column": (Then(2, lambda z: torch.sigmoid(z)[:, :1]), "probability"),
+    "squeezed, then sigmoid": (Then(1, lambda z: torch.sigmoid(z.squeeze(-1)).reshape(-1, 1)), "probability"),
+    "softmax": (Then(3, lambda z: torch.softmax(z, 1)), "probability"),
+    "nn.Softmax": (nn.Sequential(nn.Linear(13, 3), nn.Softmax(dim=1)), "probability"),
+    "log_softmax": (Then(3, lambda z: functional.log_softmax(z, -1)), "log_probability"),
+    "logits": (nn.Linear(13, 3), "logit"),
+    "sigmoid inside only": (nn.Sequential(nn.Linear(13, 4), nn.Sigmoid(), nn.Linear(4, 1)), "logit"),
+    "our binary model": (mlp((13,), 1, dropout=0.3), "probability"),
+    "our multi-class model": (logistic((13,), 3), "logit"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_last_operation_says_what_the_output_is(name: str) -> None:
+    module, expected = MODELS[name]
+    assert task.output_kind(Model(module), torch.randn(2, 13)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "shape"),
+    [
+        ("binary", nn.Linear(13, 2), r"\(2, 2\)"),
+        ("binary", nn.Sequential(nn.Linear(13, 1), nn.Flatten(0)), r"\(2,\)"),
+        ("multiclass", nn.Linear(13, 1), r"\(2, 1\)"),
+    ],
+)
+def test_an_output_that_does_not_fit_the_task_is_refused(kind: str, module: nn.Module, shape: str) -> None:
+    fed = federation(kind)
+    with pytest.raises(SpecError, match=f"for 2 samples has shape {shape}; the {kind} task of toy needs"):
+        task.check_output(Model(module), fed, fed.clients[0], fed.clients[0].train.x[:2])
+
+
+def test_inputs_that_the_model_does_not_take_are_refused_in_one_line() -> None:
+    fed = federation()
+    with pytest.raises(SpecError, match=r"does not accept inputs of shape \(2, 13\)") as caught:
+        task.check_output(Model(nn.Linear(7, 1)), fed, fed.clients[0], fed.clients[0].train.x[:2])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_binary_model_cannot_give_log_probabilities() -> None:
+    with pytest.raises(SpecError, match="must return a probability or a logit"):
+        task.criterion(federation(), "log_probability")
+
+
+def test_an_unknown_loss_names_the_nearest() -> None:
+    with pytest.raises(SpecError, match="did you mean 'focal'"):
+        task.criterion(dataclasses.replace(federation("multiclass"), loss={"name": "foccal"}), "logit")
+
+
+def test_losses_equal_torch() -> None:
+    z, y = torch.randn(7, 1), (torch.arange(7) % 2).float()[:, None]
+    binary, p = federation(), torch.sigmoid(z)
+    expected = functional.binary_cross_entropy(p, y, reduction="none")[:, 0]
+    torch.testing.assert_close(task.criterion(binary, "probability")(p, y), expected)
+    torch.testing.assert_close(task.criterion(binary, "logit")(z, y), expected)
+
+    z, y = torch.randn(7, 3), torch.arange(7) % 3
+    multiclass = federation("multiclass")
+    expected = functional.cross_entropy(z, y, reduction="none")
+    torch.testing.assert_close(task.criterion(multiclass, "logit")(z, y), expected)
+    torch.testing.assert_close(task.criterion(multiclass, "probability")(torch.softmax(z, 1), y), expected)
+    torch.testing.assert_close(task.criterion(multiclass, "log_probability")(torch.log_softmax(z, 1), y), expected)
+
+
+def test_probabilities_undo_the_output_kind() -> None:
+    z, multiclass = torch.randn(5, 3), federation("multiclass")
+    p = torch.softmax(z, 1)
+    for kind, output in (("logit", z), ("log_probability", p.log()), ("probability", p)):
+        torch.testing.assert_close(task.probabilities(multiclass, kind, output), p)
+    torch.testing.assert_close(task.probabilities(federation(), "logit", z[:, :1]), torch.sigmoid(z[:, :1]))
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0])
+def test_a_saturated_sigmoid_has_a_finite_loss_and_gradient(target: float) -> None:
+    z = torch.tensor([[-1e4], [-200.0], [200.0], [1e4]], requires_grad=True)
+    losses = task.criterion(federation(), "probability")(torch.sigmoid(z), torch.full((4, 1), target))
+    losses.sum().backward()
+    assert torch.isfinite(losses).all()
+    assert torch.isfinite(z.grad).all()
+    # Right and certain costs nothing; wrong and certain costs as much as float32 can tell.
+    right, wrong = (losses[2:], losses[:2]) if target else (losses[:2], losses[2:])
+    assert right.detach().tolist() == [0, 0]
+    assert bool((wrong > 80).all())
+
+
+def test_a_saturated_softmax_has_a_finite_loss_and_gradient() -> None:
+    z = torch.tensor([[1e4, 0.0, -1e4]] * 3, requires_grad=True)
+    losses = task.criterion(federation("multiclass"), "probability")(torch.softmax(z, 1), torch.tensor([0, 1, 2]))
+    losses.sum().backward()
+    assert torch.isfinite(losses).all()
+    assert torch.isfinite(z.grad).all()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("binary", "probability"), ("binary", "logit"), ("multiclass", "logit")])
+def test_nan_stays_nan(name: str, kind: task.OutputKind) -> None:
+    output = torch.full((2, 1 if name == "binary" else 3), torch.nan)
+    y = torch.ones(2, 1) if name == "binary" else torch.tensor([0, 2])
+    assert bool(torch.isnan(task.criterion(federation(name), kind)(output, y)).all())
