@@ -157,7 +157,7 @@ class Result:
     def _rule(self, checkpoint: str) -> str:
         kept = [rule for rule in self.rules if rule in self.trained.populations[0][1].checkpoints]
         if checkpoint not in kept:
-            raise SpecError(f"no checkpoint {checkpoint!r} was kept: {nearest(checkpoint, kept)}")
+            raise SpecError(f"no checkpoint {checkpoint!r} was kept, only {', '.join(kept)}")
         return checkpoint
 
     def _key(self, number: int) -> dict[str, Any]:

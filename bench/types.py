@@ -202,8 +202,10 @@ def _check(where: str, split: Split, task: Task, classes: int) -> None:
 class Budget:
     """How long and how a run trains; exactly one of ``local_steps`` and ``local_epochs`` is set.
 
-    ``batch_size`` "full" takes all of a client's training samples in every local step. ``validation`` is
-    the share of each client's training samples held out (rounded down), ``optimizer`` the clients' optimiser.
+    ``batch_size`` "full" takes all of a client's training samples in every local step. With ``batches`` every client
+    has so many mini-batches an epoch instead, floor(n / batches) samples each, and drops the rest. ``validation`` is
+    the share of each client's training samples held out (rounded down), ``optimizer`` the clients' optimiser, whose
+    state (moments, momentum) they "keep" over rounds or "reset" at the start of each.
     """
 
     rounds: int
@@ -212,9 +214,11 @@ class Budget:
     batch_size: int | Literal["full"] = 32
     optimizer: Literal["adamw", "sgd"] = "sgd"
     validation: float = 0.2
+    batches: int | None = None
+    optimizer_state: Literal["keep", "reset"] = "keep"
 
     def __post_init__(self) -> None:
-        for key in ("rounds", "local_steps", "local_epochs", "batch_size"):
+        for key in ("rounds", "local_steps", "local_epochs", "batch_size", "batches"):
             value = getattr(self, key)
             if value is None or (key == "batch_size" and value == "full"):
                 continue
@@ -224,6 +228,9 @@ class Budget:
             raise SpecError("give exactly one of local_steps and local_epochs")
         if self.optimizer not in ("adamw", "sgd"):
             raise SpecError(f"optimizer = {self.optimizer!r}: {nearest(str(self.optimizer), ('adamw', 'sgd'))}")
+        if self.optimizer_state not in ("keep", "reset"):
+            hint = nearest(str(self.optimizer_state), ("keep", "reset"))
+            raise SpecError(f"optimizer_state = {self.optimizer_state!r}: {hint}")
         if not 0 <= self.validation < 1:
             raise SpecError(f"validation = {self.validation!r}: expected a share of at least 0 and below 1")
 

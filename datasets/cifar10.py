@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data import cifar
+from bench.data import cache, cifar, images
 from bench.data.fetch import Asset, find, locate_unpacked
-from bench.data.images import Augment, Normalise, resize
+from bench.data.images import Augment, Normalise
 from bench.data.skew import Skew
 from bench.registry import register
 from bench.types import Federation
@@ -28,6 +28,7 @@ FILES = {
     "test": ["cifar-10-batches-bin/test_batch.bin"],
 }
 PER_CLIENT = 10_000
+SIZE = 28  # of APPLE's network, whose flattened layer fits no other
 # PLayer-FL normalises with the statistics of CIFAR-100.
 PIXELS = {
     "apple": Normalise((0.5,) * 3, (0.5,) * 3),
@@ -56,8 +57,9 @@ def cifar10(
     skew = Skew(protocol, partition, clients, alpha, partition_seed)
 
     def read(part: str, most: int | None) -> tuple[np.ndarray, np.ndarray]:
-        x, y = cifar.read(files(part, root))
-        return resize(x[:most], 28) if protocol == "apple" else x[:most], y[:most]
+        batches = files(part, root)
+        x, y = shrunk(batches) if protocol == "apple" else cifar.read(batches)
+        return x[:most], y[:most]
 
     return Federation(
         "cifar10",
@@ -79,3 +81,21 @@ def files(part: str, root: Path | None) -> list[Path]:
         return found
     folder = locate_unpacked(ARCHIVE, [name for names in FILES.values() for name in names], root)
     return [folder / name for name in FILES[part]]
+
+
+def shrunk(batches: list[Path]) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures (n, 3, 28, 28) and class numbers (n,), shrunk once and then kept in the cache."""
+    count = sum(file.stat().st_size for file in batches) // cifar.ROW
+
+    def fill(arrays: cache.Arrays) -> None:
+        x, arrays["y"][:] = cifar.read(batches)
+        arrays["x"][:] = images.resize(x, SIZE)
+
+    arrays = cache.prepared(
+        "cifar10",
+        inputs=batches,
+        code=[Path(module.__file__ or "") for module in (cifar, images)],
+        layout={"x": ((count, 3, SIZE, SIZE), "uint8"), "y": ((count,), "int64")},
+        fill=fill,
+    )
+    return arrays["x"], arrays["y"]

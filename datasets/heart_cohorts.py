@@ -18,7 +18,7 @@ from bench.types import Client, Federation, SpecError, Split, nearest
 
 CITATION = (
     f"{uci_heart.CITATION}; Rossouw et al.: Coronary risk factor screening in three rural communities, South African "
-    "Medical Journal 64 (1983), as in Hastie, Tibshirani, Friedman: The Elements of Statistical Learning; Heart Failure "
+    "Medical Journal 64 (1983), from Hastie, Tibshirani, Friedman: The Elements of Statistical Learning; Heart Failure "
     "Clinical Records, UCI Machine Learning Repository (2020), doi:10.24432/C5Z89R; prepared as in Obeidi: Global "
     "Layers: Non-IID Tabular Federated Learning (2023)"
 )
@@ -38,10 +38,7 @@ ASSETS = {
         "heart_failure/heart_failure_clinical_records_dataset.csv",
         "9c73cea7468ff5d517801ec050fe9993da5912fce4b56f296f8df3b38dd75912",
         12239,
-        (
-            "https://archive.ics.uci.edu/ml/machine-learning-databases/00519/"
-            "heart_failure_clinical_records_dataset.csv",
-        ),
+        ("https://archive.ics.uci.edu/ml/machine-learning-databases/00519/heart_failure_clinical_records_dataset.csv",),
         "CC BY 4.0",
     ),
 }
@@ -50,7 +47,7 @@ FAISALABAD = (
     *("age", "anaemia", "creatinine_phosphokinase", "diabetes", "ejection_fraction", "high_blood_pressure"),
     *("platelets", "serum_creatinine", "serum_sodium", "sex", "smoking", "time", "DEATH_EVENT"),
 )
-# The one column of words. Its codes are not standardised, and the authors' code puts it last.
+# South Africa's column of words; its codes are not standardised, and the authors' code puts it last.
 WORDS, CODES = "famhist", {"Absent": 0, "Present": 1}
 FEATURES = ("own", "union", "union_as_published")
 
@@ -74,8 +71,8 @@ def heart_cohorts(
     if not isinstance(split_seed, int) or isinstance(split_seed, bool) or not 0 <= split_seed < 2**32:
         raise SpecError(f"split_seed = {split_seed!r}: expected a whole number from 0")
     for option, share in (("test", test), ("validation", validation)):
-        if not isinstance(share, float) or not 0 < share < 1:
-            raise SpecError(f"{option} = {share!r}: expected a share between 0 and 1")
+        if not isinstance(share, float) or not 0 < share <= 0.9:
+            raise SpecError(f"{option} = {share!r}: expected a share above 0 and at most 0.9")
     if features not in FEATURES:
         raise SpecError(f"features = {features!r}: {nearest(str(features), FEATURES)}")
     cohorts = read(root)
@@ -86,10 +83,11 @@ def heart_cohorts(
             x = x.reindex(columns=union, fill_value=0.0)
         rest, for_testing = train_test_split(np.arange(len(y)), test_size=test, random_state=split_seed)
         for_training, held_out = train_test_split(rest, test_size=validation, random_state=split_seed)
-        # In the aligned union the column of words stays where the alphabet puts it.
-        scaled = standardise(x, x.iloc[for_training], words_last=features != "union")
-        parts = (Split(scaled[rows], y[rows]) for rows in (for_training, for_testing, held_out))
-        clients.append(Client(client, *parts))
+        # What the other cohorts have of the column of words are numeric zeros, which keep their place.
+        words_last = client == "sa" and features != "union"
+        scaled = standardise(x, x.iloc[for_training], words_last=words_last)
+        parts = [Split(scaled[rows], y[rows]) for rows in (for_training, for_testing, held_out)]
+        clients.append(Client(client, parts[0], parts[1], parts[2]))
     return Federation(
         "heart_cohorts",
         tuple(clients),
@@ -115,10 +113,10 @@ def read(root: Path | None) -> dict[str, tuple[pd.DataFrame, torch.Tensor]]:
 
 def standardise(x: pd.DataFrame, reference: pd.DataFrame, *, words_last: bool) -> torch.Tensor:
     """(n, d) float32: columns minus the mean of ``reference``, over its standard deviation (n); constants become 0."""
-    numeric = [column for column in x if column != WORDS or not x[WORDS].any()]
+    numeric = [column for column in x if column != WORDS]
     scaled = x.copy()
     scaled[numeric] = StandardScaler().fit(reference[numeric]).transform(x[numeric])
-    order = sorted(scaled, key=lambda column: words_last and column not in numeric)
+    order = [*numeric, WORDS] if words_last else list(x)
     return torch.from_numpy(scaled[order].to_numpy(np.float32))
 
 

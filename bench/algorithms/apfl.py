@@ -42,14 +42,15 @@ class Apfl(Algorithm):
         w, optimizer_w = site.optimizer.step(w, gradient, client["optimizer_w"])
         alpha = client["alpha"]
 
-        def mixed_loss(v: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        def mixed_loss(v: Tensor, w: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             # Three passes, three dropout masks: the global twin above (stream 0) and the two of the mix.
             ours, theirs = site.forward(v, batch, stream=1), site.forward(w, batch, stream=2)
-            return site.loss(alpha * ours.output + (1 - alpha) * theirs.output, batch), ours.w
+            return site.loss(alpha * ours.output + (1 - alpha) * theirs.output, batch), (ours.w, theirs.w)
 
-        (g_v, g_w), moved = grad(mixed_loss, argnums=(0, 1), has_aux=True)(client["v"], w)
+        (g_v, g_w), (moved_v, moved_w) = grad(mixed_loss, argnums=(0, 1), has_aux=True)(client["v"], w)
         g_v, g_w = site.trained(g_v), site.trained(g_w)
-        v, optimizer_v = site.optimizer.step(site.moved(client["v"], moved), g_v, client["optimizer_v"])
+        v, optimizer_v = site.optimizer.step(site.moved(client["v"], moved_v), g_v, client["optimizer_v"])
+        w = site.moved(w, moved_w)
         slope = ((v - w) * (alpha * g_v + (1 - alpha) * g_w)).sum() + 0.02 * alpha
         adapted = torch.clamp(alpha - self.alpha_lr * slope, 0, 1)
         alpha = torch.where(site.step == 0, adapted, alpha)

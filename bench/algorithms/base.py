@@ -64,7 +64,8 @@ class Site:
     steps: Tensor  # local steps it takes in this round
     round: Tensor  # from 0
     step: Tensor  # from 0 in every round
-    key: Tensor  # randomness of this local step
+    key: Tensor  # randomness of this local step, or between local steps of this round
+    validation: Batch | None = None  # in `start` of an algorithm that validates: weights sum to 1
 
     def share(self, w: Tensor) -> Tensor:
         """The part of ``w`` that travels."""
@@ -116,6 +117,8 @@ class Algorithm:
     registered_name: ClassVar[str]
     pooled: ClassVar[bool] = False  # train one client on everybody's samples
     everywhere: ClassVar[bool] = False  # test each client's model on every client
+    apart: ClassVar[bool] = False  # clients begin with initial weights of their own
+    validates: ClassVar[bool] = False  # clients look at their validation samples (Site.validation) in `start`
     optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # the optimisers its equations allow
     excluded: ClassVar[tuple[str, ...]] = ()  # the optimiser's optional numbers that its equations rule out
     parallel: ClassVar[bool] = False  # needs a model with local_extractor, global_extractor and head
@@ -142,8 +145,8 @@ class Algorithm:
         return {"w": w, "optimizer": site.optimizer.init(w)}
 
     def init_server(self, w: Tensor) -> Tree:
-        """The server's state before the first round; ``w`` (s,) is the shared part of the initial weights."""
-        return {"w": w}
+        """The server's state before the first round; ``w`` (C, s) are the shared parts of the initial weights."""
+        return {"w": w[0]}
 
     def download(self, server: Tree, client: Tensor) -> Tree:
         """What the server sends to client number ``client`` at the start of a round."""
@@ -171,6 +174,18 @@ class Algorithm:
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         """The server's new state from the clients' uploads, stacked (C, ...); ``weights`` (C,) are n_i / n."""
         return {**server, "w": mean(uploads["w"], weights)}
+
+    def tuning(self, last: bool) -> int:
+        """Epochs of local tuning that a client's model gets before it is evaluated, after every or the last round."""
+        return 0
+
+    def tune(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        """One step of local tuning; what it changes is evaluated and then forgotten."""
+        return self.step(client, received, batch, site)
+
+    def floats(self, message: Tree) -> int:
+        """How many floats of an upload or download travel."""
+        return count(message)
 
     def personal(self, client: Tree) -> Tree:
         """The part of a client's state that its personal model needs; this is what a checkpoint keeps."""

@@ -33,7 +33,7 @@ class FedAdam(Algorithm):
         return without_running_statistics(module)
 
     def init_server(self, w: Tensor) -> Tree:
-        return {"w": w, "m": torch.zeros_like(w), "v": torch.zeros_like(w)}
+        return {"w": w[0], "m": torch.zeros_like(w[0]), "v": torch.zeros_like(w[0])}
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         # Differences first: where no client moved a weight, Delta is exactly 0 and not rounding over sqrt(rounding).

@@ -30,7 +30,7 @@ class Scaffold(Algorithm):
         return {**super().init_client(w, site), "c": torch.zeros_like(w)}
 
     def init_server(self, w: Tensor) -> Tree:
-        return {"w": w, "c": torch.zeros_like(w)}
+        return {"w": w[0], "c": torch.zeros_like(w[0])}
 
     def download(self, server: Tree, client: Tensor) -> Tree:
         return {"w": server["w"], "c": server["c"]}

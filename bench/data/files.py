@@ -29,7 +29,7 @@ def find_any(names: Sequence[str], root: Path | None, remedy: str) -> Path:
 
 @contextmanager
 def unpacked(source: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
-    """The folder ``source`` itself, or what is ``wanted`` of the archive ``source``, in the cache until the block ends."""
+    """The folder ``source`` itself, or what is ``wanted`` of the archive ``source``, unpacked until the block ends."""
     if source.is_dir():
         yield source
         return

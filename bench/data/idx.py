@@ -42,12 +42,12 @@ def _items(file: Path, shape: tuple[int, ...], most: int | None) -> np.ndarray:
 
 
 def _parse(stream: BufferedIOBase, where: str, shape: tuple[int, ...], most: int | None) -> np.ndarray:
-    header = np.frombuffer(stream.read(8 + 4 * len(shape)), dtype=">u4").tolist()
     magic = 0x801 + len(shape)
-    if len(header) != 2 + len(shape) or header[0] != magic:
+    header = stream.read(8 + 4 * len(shape))
+    if len(header) < 8 + 4 * len(shape) or int.from_bytes(header[:4], "big") != magic:
         kind = "pictures" if shape else "labels"
         raise DataError(f"{where} is no idx file of {kind}: it must begin with the number {magic}; download it again")
-    count, *found = header[1:]
+    count, *found = np.frombuffer(header, dtype=">u4").tolist()[1:]
     if tuple(found) != shape or count > MOST:
         raise DataError(f"{where} announces {count} items of shape {tuple(found)}, expected {shape} and at most {MOST}")
     wanted = count if most is None else min(count, most)

@@ -1,6 +1,7 @@
 """Tables in files that somebody else wrote: read, checked, and refused in one line with file, row and column.
 
-Rows of a file with a header are counted from 1 below it, blank lines left out.
+The index of a table read from a file says where its rows stand: (file, row), rows counted from 1 below the header,
+blank lines left out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def read_table(file: Path) -> pd.DataFrame:
     frame = _read_parquet(file) if file.suffix.lower() == ".parquet" else read_csv(file, _header(file))
     if frame.empty:
         raise DataError(f"{file} has a header but no rows")
-    return frame
+    return frame.set_axis(pd.MultiIndex.from_product([[str(file)], range(1, len(frame) + 1)]), axis=0)
 
 
 def read_numbers(
@@ -43,12 +44,14 @@ def read_numbers(
     frame = read_table(file)
     require_columns(frame, columns, str(file))
     for column, levels in (codes or {}).items():
-        for row, level in enumerate(frame[column], start=1):
-            if level not in levels:
-                raise DataError(f"{file}, row {row}, column {column}: found {level!r}, expected {' or '.join(levels)}")
+        known = frame[column].isin(levels).to_numpy()
+        if not known.all():
+            row = known.argmin()
+            raise DataError(
+                f"{place(frame[column], row)}: {_found(frame[column], row)}, expected {' or '.join(levels)}"
+            )
         frame[column] = frame[column].map(levels)
-    places = [f"{file}, row {row}" for row in range(1, len(frame) + 1)]
-    return pd.DataFrame({column: numbers(frame[column], places) for column in columns})
+    return pd.DataFrame({column: numbers(frame[column]) for column in columns})
 
 
 def require_columns(frame: pd.DataFrame, columns: Sequence[str], file: str) -> None:
@@ -61,17 +64,25 @@ def require_columns(frame: pd.DataFrame, columns: Sequence[str], file: str) -> N
             raise DataError(f"{file}: unexpected column {column!r}, expected {', '.join(columns)}")
 
 
-def numbers(column: pd.Series, places: Sequence[str], *, missing: bool = False) -> np.ndarray:
+def place(column: pd.Series, row: int | np.integer) -> str:
+    """Where the cell at position ``row`` of a column stands."""
+    file, number = column.index[row]
+    return f"{file}, row {number}, column {column.name}"
+
+
+def numbers(column: pd.Series, *, missing: bool = False) -> np.ndarray:
     """(n,) float64; names the first cell that is no number, or missing (NaN) unless ``missing`` allows it."""
-    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     bad = ~(np.abs(values) < LARGEST_NUMBER) & ~(missing & column.isna().to_numpy())
     if bad.any():
-        row = int(bad.argmax())
-        found = "nothing" if pd.isna(column.iloc[row]) else repr(column.tolist()[row])
-        raise DataError(
-            f"{places[row]}, column {column.name}: found {found}, expected a number below {LARGEST_NUMBER:g}"
-        )
+        row = bad.argmax()
+        raise DataError(f"{place(column, row)}: {_found(column, row)}, expected a number below {LARGEST_NUMBER:g}")
     return values
+
+
+def _found(column: pd.Series, row: int | np.integer) -> str:
+    cell = column.iloc[[row]].tolist()[0]
+    return "found nothing" if pd.isna(cell) else f"found {cell!r}"
 
 
 def read_csv(file: Path, names: Sequence[str] | None, **options: Any) -> pd.DataFrame:
@@ -93,7 +104,9 @@ def read_csv(file: Path, names: Sequence[str] | None, **options: Any) -> pd.Data
         raise _not_utf8(file, error) from None
     except pd.errors.EmptyDataError:
         raise DataError(f"{file} is empty") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, OverflowError, ValueError) as error:
+    except pd.errors.ParserWarning:
+        raise DataError(f"{file} is not a proper csv: row 1 has more cells than there are columns") from None
+    except (OverflowError, ValueError) as error:  # ParserError is one
         reason = str(error).splitlines()[0].rpartition("C error: ")[2].rstrip(".")
         raise DataError(f"{file} is not a proper csv: {reason}") from None
 
@@ -131,7 +144,7 @@ def _read_parquet(file: Path) -> pd.DataFrame:
     except (OSError, ValueError) as error:  # pyarrow's own errors are either
         raise DataError(f"{file} is not a proper parquet file: {str(error).splitlines()[0]}") from None
     frame.columns = pd.Index(_distinct([str(name).strip() for name in frame.columns], file))
-    return frame.reset_index(drop=True)
+    return frame.astype({name: object for name, kind in frame.dtypes.items() if kind == "category"})
 
 
 def _not_utf8(file: Path, error: UnicodeDecodeError) -> DataError:

@@ -73,6 +73,10 @@ class Model:
         self.sizes = [math.prod(self.shapes[name]) for name in self.names]
         self.trainable = sum(self.sizes[: len(trainable)])
         self.size = sum(self.sizes)
+        layers = [name.rpartition(".")[0] for name in self.names]
+        self.layers = list(dict.fromkeys(layers))
+        places = torch.tensor([self.layers.index(layer) for layer in layers])
+        self._layer_of = places.repeat_interleave(torch.tensor(self.sizes))
         self.initial = torch.cat([state[name].detach().reshape(-1).to(torch.float32) for name in self.names])
         self.batch_norm = _stop_counting(self.module)
         self._statistics = [name for name in self.names if name.endswith(("running_mean", "running_var"))]
@@ -97,6 +101,14 @@ class Model:
         """The weights by name, as views of ``w`` (d,)."""
         parts = torch.split(w, self.sizes)
         return {name: part.view(self.shapes[name]) for name, part in zip(self.names, parts, strict=True)}
+
+    def layer_sums(self, vector: Tensor) -> Tensor:
+        """The sum of ``vector`` (d,) over each layer (L,); a layer is a module that holds weights, in model order."""
+        return torch.zeros(len(self.layers)).index_add(0, self._layer_of, vector)
+
+    def by_layer(self, values: Tensor) -> Tensor:
+        """``values`` (L,) of the layers as a vector (d,): every weight has its layer's."""
+        return values[self._layer_of]
 
     def state_dict(self, w: Tensor) -> dict[str, Tensor]:
         """A state dict (copies) that the original module loads."""

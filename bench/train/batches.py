@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bench.rng import derive, permutation
-from bench.types import Budget
+from bench.types import Budget, SpecError
 
 
 def split(samples: int, validation: float, seed: int, client: int) -> tuple[Tensor, Tensor]:
@@ -25,6 +25,10 @@ def split(samples: int, validation: float, seed: int, client: int) -> tuple[Tens
 
 def batch_size(budget: Budget, samples: int) -> int:
     """The size of a full mini-batch of a client with so many training samples."""
+    if budget.batches is not None:
+        if samples < budget.batches:
+            raise SpecError(f"batches = {budget.batches}: a client has {samples} training samples; give fewer batches")
+        return samples // budget.batches
     return samples if budget.batch_size == "full" else min(budget.batch_size, samples)
 
 
@@ -33,7 +37,7 @@ def local_steps(budget: Budget, samples: int) -> int:
     if budget.local_steps is not None:
         return budget.local_steps
     assert budget.local_epochs is not None
-    return budget.local_epochs * math.ceil(samples / batch_size(budget, samples))
+    return budget.local_epochs * (budget.batches or math.ceil(samples / batch_size(budget, samples)))
 
 
 def schedule(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
@@ -43,7 +47,7 @@ def schedule(budget: Budget, samples: int, seed: int, client: int, round_: int) 
     epoch = 0
     while len(batches) < wanted:
         order = permutation(derive("batches", seed, client, round_, epoch), samples)
-        batches.extend(torch.split(order, size))
+        batches.extend(torch.split(order, size)[: budget.batches])
         epoch += 1
     return batches[:wanted]
 

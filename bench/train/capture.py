@@ -62,6 +62,14 @@ def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor]
     return recorder.finish(results)
 
 
+def last_operation(function: Callable[[], Tensor]) -> fx.Node:
+    """The operation that made the function's result, with those before it as its inputs."""
+    recorder = _Recorder([])
+    with torch.no_grad(), recorder:
+        result = function()
+    return recorder.node(result)
+
+
 class _LooksAtNumbersError(RuntimeError):
     """The function turned a tensor into a Python number, which a trace cannot repeat."""
 
@@ -86,7 +94,7 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        named_args, named_kwargs = pytree.tree_map_only(Tensor, self._node, (args, kwargs))
+        named_args, named_kwargs = pytree.tree_map_only(Tensor, self.node, (args, kwargs))
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         random = torch.Tag.nondeterministic_seeded in operation.tags
         varies = random or (operation not in _SHAPE_ONLY and any(self._varies(each) for each in tensors))
@@ -118,7 +126,7 @@ class _Recorder(TorchDispatchMode):
         return result
 
     def finish(self, results: Sequence[Tensor]) -> fx.GraphModule:
-        self.graph.output([self._node(result) for result in results])
+        self.graph.output([self.node(result) for result in results])
         for node in list(self.graph.nodes):
             if self._settled(node) and not all(self._settled(user) for user in node.users):
                 with self.graph.inserting_before(node):
@@ -133,7 +141,7 @@ class _Recorder(TorchDispatchMode):
         if varies:
             self.varying.add(node)
 
-    def _node(self, tensor: Tensor) -> fx.Node:
+    def node(self, tensor: Tensor) -> fx.Node:
         if id(tensor) not in self.nodes:
             self.outside.add(_memory(tensor))
             self._name(tensor, self._constant(tensor), varies=False)

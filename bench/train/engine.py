@@ -47,12 +47,13 @@ class Run:
         return rounds, rounds.mapper.at(trained.server, (h, s))
 
     def _find(self, run: int) -> tuple[Rounds, Trained, int, int]:
+        number = run
         for rounds, trained in self.populations:
             sizes = rounds.population.sizes
-            if 0 <= run < sizes["H"] * sizes["S"]:
-                return rounds, trained, *divmod(run, sizes["S"])
-            run -= sizes["H"] * sizes["S"]
-        raise SpecError(f"there is no run {run} here; runs count from 0")
+            if 0 <= number < sizes["H"] * sizes["S"]:
+                return rounds, trained, *divmod(number, sizes["S"])
+            number -= sizes["H"] * sizes["S"]
+        raise SpecError(f"there is no run {run}; runs count from 0")
 
 
 def train(
@@ -187,16 +188,17 @@ def _population(
             f"{name} needs a model with local_extractor, global_extractor and head; "
             f"give parallel_mlp or a module with these three parts"
         )
-    drawn: dict[tuple[int, Any], Tensor] = {}
+    drawn: dict[tuple[Any, ...], Tensor] = {}
 
     def initial(seed: int, client: int) -> Tensor:
         shape = shapes[client]
         if isinstance(model, nn.Module):
             return models[shape].initial
-        if (seed, shape) not in drawn:
-            with torch_seed(derive("initial weights", seed)):
-                drawn[seed, shape] = Model(module(client)).initial
-        return drawn[seed, shape]
+        own = (client,) if algorithm.apart else ()
+        if (seed, shape, own) not in drawn:
+            with torch_seed(derive("initial weights", seed, *own)):
+                drawn[seed, shape, own] = Model(module(client)).initial
+        return drawn[seed, shape, own]
 
     population = Population(
         federation, algorithm, [models[shape] for shape in shapes], initial, task.criterion(federation, kind),
@@ -257,6 +259,13 @@ def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     return made
 
 
+def _fitting_models(population: Population, client: int) -> list[int]:
+    """The clients whose models take the client's inputs and know its classes."""
+    if population.algorithm.pooled:
+        return [0]
+    return [other for other, model in enumerate(population.models) if model is population.models[client]]
+
+
 def _numbers(values: Tensor) -> tuple[float | None, ...]:
     return tuple(value if math.isfinite(value) else None for value in values.tolist())
 
@@ -280,7 +289,7 @@ def _scores(rounds: Rounds, personal: Any) -> dict[tuple[int, int, str], list[li
 
     if population.algorithm.pooled or population.algorithm.everywhere:
         for client, test in tests.items():
-            outputs = rounds.outputs(personal, dict.fromkeys(range(population.sizes["C"]), test.x))
+            outputs = rounds.outputs(personal, dict.fromkeys(_fitting_models(population, client), test.x))
             for model, output in outputs.items():
                 score(model, client, output)
     elif tests:

@@ -67,12 +67,12 @@ class Mapper(ABC):
 
     @abstractmethod
     def train(
-        self, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
+        self, name: str, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
         source: Source, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
         """The states after a round of local steps: ``step(state, *grids, x, y, weight, key, number) -> state``.
 
-        ``kinds`` are those of ``grids``; ``work`` is by (seed, client).
+        ``kinds`` are those of ``grids``; ``work`` is by (seed, client), ``name`` says what the steps are for.
         """
 
     @abstractmethod
@@ -84,6 +84,10 @@ class Mapper(ABC):
 
         ``weights`` are (rows, weights) by (seed, client); ``size`` is how many samples the loop takes at a time.
         """
+
+    @abstractmethod
+    def weighted(self, source: Source, weights: Mapping[Index, tuple[Tensor, Tensor]]) -> tuple[Grid, Grid, Grid]:
+        """Grids of kind "SC" of inputs, targets and weights; ``weights`` are (rows, weights) by (seed, client)."""
 
     @abstractmethod
     def outputs(
@@ -141,7 +145,7 @@ class Stack(Mapper):
         return self._capture((name, over), lambda: _vmapped(hook(0), kinds, over), arguments)(*arguments)
 
     def train(
-        self, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
+        self, name: str, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
         source: Source, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
         packed = _Packed.of(self.sizes, source, work)
@@ -153,12 +157,12 @@ class Stack(Mapper):
             for k in range(len(x)):
                 moment = packed.moment(first + k, x[k], y[k])
                 if first + k == 0:
-                    captured = self._stepper(step, kinds, packed.ragged, (state, *fixed, *moment))
+                    captured = self._stepper(name, step, kinds, packed.ragged, (state, *fixed, *moment))
                 with torch.no_grad():
                     leaves = captured.flat(*leaves, *fixed_leaves, *moment)
         return pytree.tree_unflatten(leaves, structure)
 
-    def _stepper(self, step: HookOf, kinds: Sequence[str], ragged: bool, arguments: Any) -> Captured:
+    def _stepper(self, name: str, step: HookOf, kinds: Sequence[str], ragged: bool, arguments: Any) -> Captured:
         def masked(state: Any, *rest: Any) -> Any:
             *others, active = rest
             after = step(0)(state, *others)
@@ -168,12 +172,16 @@ class Stack(Mapper):
             return pytree.tree_map(lambda new, old: torch.where(active, new, old), after, state)
 
         moment = ["SC", "SC", "SC", "SC", "", "SC"]
-        return self._capture(("train", ragged), lambda: _vmapped(masked, ["HSC", *kinds, *moment], "HSC"), arguments)
+        return self._capture((name, ragged), lambda: _vmapped(masked, ["HSC", *kinds, *moment], "HSC"), arguments)
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
         weights: Mapping[Index, tuple[Tensor, Tensor]], size: int | None,
     ) -> Tensor:  # fmt: skip
+        x, y, weight = self.weighted(source, weights)
+        return self.map("loss", hook, [*kinds, "SC", "SC", "SC"], *grids, x, y, weight)
+
+    def weighted(self, source: Source, weights: Mapping[Index, tuple[Tensor, Tensor]]) -> tuple[Grid, Grid, Grid]:
         width = max(len(rows) for rows, _ in weights.values())
 
         def padded(s: int, c: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -183,7 +191,7 @@ class Stack(Mapper):
             return source.look(x[filled]), y[filled], torch.cat([weight, weight.new_zeros(width - len(rows))])
 
         x, y, weight = self.grid("SC", padded)
-        return self.map("loss", hook, [*kinds, "SC", "SC", "SC"], *grids, x, y, weight)
+        return x, y, weight
 
     def outputs(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
@@ -287,7 +295,7 @@ class Loop(Mapper):
                 for index in self.indices(over)}  # fmt: skip
 
     def train(
-        self, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
+        self, name: str, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
         source: Source, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
         trained = {}
@@ -299,7 +307,7 @@ class Loop(Mapper):
                 key = mine.keys[number]
                 seen = source.look(x[rows], key)
                 moment = (seen, y[rows], torch.full((len(rows),), 1 / len(rows)), key, torch.tensor(number))
-                now = self._call("train", step, "HSC", index, (now, *fixed, *moment))
+                now = self._call(name, step, "HSC", index, (now, *fixed, *moment))
             trained[index] = now
         return trained
 
@@ -331,6 +339,16 @@ class Loop(Mapper):
                             for h in range(self.sizes["H"])])
             for c, x in inputs.items()
         }  # fmt: skip
+
+    def weighted(self, source: Source, weights: Mapping[Index, tuple[Tensor, Tensor]]) -> tuple[Grid, Grid, Grid]:
+        def part(place: int) -> Grid:
+            found = {}
+            for index, (rows, weight) in weights.items():
+                x, y = source.samples[index[1]]
+                found[index] = (source.look(x[rows]), y[rows], weight)[place]
+            return found
+
+        return part(0), part(1), part(2)
 
     def gather(self, grid: Grid) -> Grid:
         def stacked(h: int, s: int) -> Any:

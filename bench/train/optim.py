@@ -65,6 +65,26 @@ class SGD:
         return w - self.lr * velocity, {"velocity": velocity}
 
 
+@dataclass(frozen=True)
+class Restarted:
+    """An optimiser that forgets its state where ``first`` (bool, of this moment) holds: at the start of a round."""
+
+    optimizer: AdamW | SGD
+    first: Tensor
+
+    @property
+    def lr(self) -> Number:
+        return self.optimizer.lr
+
+    def init(self, w: Tensor) -> dict[str, Any]:
+        return self.optimizer.init(w)
+
+    def step(self, w: Tensor, gradient: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        kept = {name: torch.where(self.first, torch.zeros_like(value), value) for name, value in state.items()}
+        return self.optimizer.step(w, gradient, kept)
+
+
 OPTIMIZERS: dict[str, type[AdamW] | type[SGD]] = {"adamw": AdamW, "sgd": SGD}
 DEFAULTS: dict[str, dict[str, float]] = {"adamw": {"lr": 1e-3, "weight_decay": 1e-2}, "sgd": {"lr": 1e-2}}
-OPTIONAL: dict[str, tuple[str, ...]] = {"adamw": (), "sgd": ("weight_decay", "momentum")}
+# lr_decay multiplies the learning rate once a round: lr lr_decay^round, rounds counted from 0.
+OPTIONAL: dict[str, tuple[str, ...]] = {"adamw": ("lr_decay",), "sgd": ("lr_decay", "weight_decay", "momentum")}

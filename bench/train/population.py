@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.algorithms.base import Algorithm, Batch, Site, Tree, count
+from bench.algorithms.base import Algorithm, Batch, Optimizer, Site, Tree
 from bench.models.functional import Exchange, Model
 from bench.rng import bits, derive
 from bench.train import batches
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
-from bench.train.optim import OPTIMIZERS
+from bench.train.optim import OPTIMIZERS, Restarted
 from bench.train.task import Criterion, OutputKind
 from bench.types import Budget, Client, Federation
 
@@ -105,11 +105,17 @@ class Population:
     def validation_samples(self, client: int) -> int:
         return len(self.splits[0, client][1])
 
-    def work(self, s: int, c: int, round_: int) -> LocalWork:
-        """The local steps of client ``c`` in a round of seed number ``s``, rows counted in all its samples."""
+    def work(self, s: int, c: int, round_: int, tuning: int = 0) -> LocalWork:
+        """The local steps of client ``c`` in a round of seed number ``s``, rows counted in all its samples.
+
+        With ``tuning`` they are that many epochs of local tuning after the round.
+        """
         rows = self.splits[s, c][0]
-        positions = batches.schedule(self.budget, len(rows), self.seeds[s], c, round_)
-        key = torch.tensor(derive("local steps", self.seeds[s], c, round_))
+        tuned = dataclasses.replace(self.budget, local_steps=None, local_epochs=tuning) if tuning else self.budget
+        purpose = "tuning" if tuning else "local steps"
+        # Tuning after a round shuffles otherwise than the round did.
+        positions = batches.schedule(tuned, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
+        key = torch.tensor(derive(purpose, self.seeds[s], c, round_))
         return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
 
 
@@ -156,25 +162,38 @@ class Rounds:
         names = self.population.algorithm.hyperparameters()
         model = self.population.models[c]
         trained = torch.arange(model.size) < model.trainable
-        optimizer = OPTIMIZERS[self.population.budget.optimizer](
-            **{k: v for k, v in hyper.items() if k not in names},
-            decays=None if model.trainable == model.size else trained.to(torch.float32),
-        )
-        return Site(
-            model, self.population.exchanges[c], self.population.criterion, optimizer,
-            clients=self.population.sizes["C"], **facts, **moment,
-        )  # fmt: skip
+        own = {k: v for k, v in hyper.items() if k not in names}
+        if "lr_decay" in own:
+            own["lr"] = own["lr"] * own.pop("lr_decay") ** moment["round"]
+        decays = None if model.trainable == model.size else trained.to(torch.float32)
+        kept = OPTIMIZERS[self.population.budget.optimizer](**own, decays=decays)
+        restarts = self.population.budget.optimizer_state == "reset"
+        optimizer: Optimizer = Restarted(kept, moment["step"] == 0) if restarts else kept
+        exchange, criterion = self.population.exchanges[c], self.population.criterion
+        return Site(model, exchange, criterion, optimizer, self.population.sizes["C"], **(facts | moment))  # type: ignore[arg-type]
 
     def _map(self, name: str, hook: Callable[..., Any], kinds: Sequence[str], *grids: Grid) -> Grid:
         """Map ``hook(algorithm, site, *trees)`` over all clients."""
 
         def at(c: int) -> Callable[..., Any]:
-            def call(hyper: Number, facts: Number, moment: Number, *trees: Any) -> Any:
-                return hook(self._algorithm(hyper), self._site(hyper, facts, moment, c), *trees)
+            def call(hyper: Number, facts: Number, round_: Tensor, key: Tensor, *trees: Any) -> Any:
+                return hook(self._algorithm(hyper), self._site(hyper, facts, _between(round_, key), c), *trees)
 
             return call
 
-        return self.mapper.map(name, at, ["H", "C", "", *kinds], self.hyper, self.facts, self.moment, *grids)
+        return self.mapper.map(name, at, [*self._common, *kinds], *self._moment, *grids)
+
+    # What every hook at a client needs: hyper-parameters, its facts, the round and the round's key.
+    _common = ("H", "C", "", "SC")
+
+    @property
+    def _moment(self) -> tuple[Grid, ...]:
+        return self.hyper, self.facts, torch.tensor(self.round), self.keys
+
+    def _begin_round(self, round_: int) -> None:
+        seeds = self.population.seeds
+        self.round = round_
+        self.keys = self.mapper.grid("SC", lambda s, c: torch.tensor(derive("round", seeds[s], c, round_)))
 
     # The rounds -----------------------------------------------------------------------------------------------
 
@@ -187,7 +206,7 @@ class Rounds:
         trained = Trained({}, server)
         losses = []
         for round_ in range(population.budget.rounds):
-            self.moment = _moment(round_)
+            self._begin_round(round_)
             clients = self._start(clients, received)
             clients = self._local_steps(clients, received, round_)
             clients, uploads = self._end(clients, received)
@@ -195,7 +214,7 @@ class Rounds:
             if round_ == 0:
                 trained.communication = {"up": self._floats(uploads), "down": self._floats(received)}
             received = self._download(server)
-            personal = self._personal(self._start(clients, received))
+            personal = self._personal(self._tuned(self._start(clients, received), received))
             loss = self._validate(personal)
             losses.append(torch.where(self.validation_weights > 0, loss, torch.nan))
             self._note_divergence(trained, round_, personal, loss)
@@ -213,19 +232,39 @@ class Rounds:
     def _begin(self) -> tuple[Grid, Grid, Grid]:
         """Clients, server and first download of the runs' initial weights."""
         population, mapper = self.population, self.mapper
-        self.moment = _moment(0)
+        self._begin_round(0)
         initial = mapper.grid("SC", lambda s, c: population.initial(population.seeds[s], c))
         clients = self._map("init_client", lambda a, site, w: a.init_client(w, site), ["SC"], initial)
-        shared = mapper.grid("S", lambda s: population.exchanges[0].share(population.initial(population.seeds[s], 0)))
+        shared = mapper.grid("S", self._shared_parts)
         init_server = _anywhere(lambda hyper, w: self._algorithm(hyper).init_server(w))
         server = mapper.map("init_server", init_server, ["H", "S"], self.hyper, shared, over="HS")
         return clients, server, self._download(server)
+
+    def _shared_parts(self, s: int) -> Tensor:
+        """The shared parts (C, s) of all clients' initial weights."""
+        initial, seed = self.population.initial, self.population.seeds[s]
+        return torch.stack([each.share(initial(seed, c)) for c, each in enumerate(self.population.exchanges)])
 
     def _download(self, server: Grid) -> Grid:
         return self._map("download", lambda a, site, server: a.download(server, site.index), ["HS"], server)
 
     def _start(self, clients: Grid, received: Grid) -> Grid:
-        return self._map("start", lambda a, site, *trees: a.start(*trees, site), ["HSC", "HSC"], clients, received)
+        def hook(algorithm: Algorithm, site: Site, client: Tree, received: Tree, *samples: Tensor) -> Tree:
+            seen = dataclasses.replace(site, validation=Batch(*samples)) if samples else site
+            return algorithm.start(client, received, seen)
+
+        samples = self._validation_samples if self.population.algorithm.validates else ()
+        kinds = ["HSC", "HSC", *["SC"] * len(samples)]
+        return self._map("start", hook, kinds, clients, received, *samples)
+
+    @cached_property
+    def _validation_samples(self) -> tuple[Grid, ...]:
+        return self.mapper.weighted(self.population, self._validation)
+
+    def _tuned(self, clients: Grid, received: Grid) -> Grid:
+        """The clients after the local tuning that comes before evaluation, if the algorithm has any."""
+        epochs = self.population.algorithm.tuning(last=self.round == self.population.budget.rounds - 1)
+        return self._local_steps(clients, received, self.round, epochs) if epochs else clients
 
     def _end(self, clients: Grid, received: Grid) -> tuple[Grid, Grid]:
         ended = self._map("end", lambda a, site, *trees: a.end(*trees, site), ["HSC", "HSC"], clients, received)
@@ -241,21 +280,26 @@ class Rounds:
         grids = (self.hyper, server, self.mapper.gather(uploads), self.weights)
         return self.mapper.map("aggregate", _anywhere(hook), ["H", "HS", "HS", ""], *grids, over="HS")
 
-    def _local_steps(self, clients: Grid, received: Grid, round_: int) -> Grid:
+    def _local_steps(self, clients: Grid, received: Grid, round_: int, tuning: int = 0) -> Grid:
         def at(c: int) -> Callable[..., Any]:
             def step(
                 client: Tree, hyper: Number, facts: Number, received: Tree, round_: Tensor,
                 x: Tensor, y: Tensor, weight: Tensor, key: Tensor, number: Tensor,
             ) -> Tree:  # fmt: skip
                 site = self._site(hyper, facts, {"round": round_, "step": number, "key": key}, c)
-                return self._algorithm(hyper).step(client, received, Batch(x, y, weight), site)
+                algorithm = self._algorithm(hyper)
+                one_step = algorithm.tune if tuning else algorithm.step
+                return one_step(client, received, Batch(x, y, weight), site)
 
             return step
 
         population = self.population
-        work: dict[Index, LocalWork] = {(s, c): population.work(s, c, round_) for s, c in self.mapper.indices("SC")}
+        work: dict[Index, LocalWork] = {
+            (s, c): population.work(s, c, round_, tuning) for s, c in self.mapper.indices("SC")
+        }
         fixed = (self.hyper, self.facts, received, torch.tensor(round_))
-        return self.mapper.train(at, ["H", "C", "HSC", ""], clients, fixed, population, work)
+        name = "tune" if tuning else "train"
+        return self.mapper.train(name, at, ["H", "C", "HSC", ""], clients, fixed, population, work)
 
     # Validation and checkpoints -------------------------------------------------------------------------------
 
@@ -265,29 +309,37 @@ class Rounds:
             return torch.full([self.population.sizes[axis] for axis in "HSC"], torch.nan)
 
         def at(c: int) -> Callable[..., Any]:
-            def hook(
-                hyper: Number, facts: Number, moment: Number, personal: Tree, x: Tensor, y: Tensor, w: Tensor
-            ) -> Any:
-                output = self._algorithm(hyper).predict(personal, x, self._site(hyper, facts, moment, c))
-                return (self.population.criterion(output, y) * w).sum()
+            predict = self._predict(c)
+
+            def hook(*arguments: Any) -> Tensor:
+                *personal, x, y, weight = arguments
+                return (self.population.criterion(predict(*personal, x), y) * weight).sum()
 
             return hook
 
-        kinds, grids = ["H", "C", "", "HSC"], (self.hyper, self.facts, self.moment, personal)
+        kinds, grids = [*self._common, "HSC"], (*self._moment, personal)
         return self.mapper.loss(at, kinds, grids, self.population, self._validation, self._evaluated_together)
+
+    def _predict(self, c: int) -> Callable[..., Tensor]:
+        def predict(hyper: Number, facts: Number, round_: Tensor, key: Tensor, personal: Tree, x: Tensor) -> Tensor:
+            site = self._site(hyper, facts, _between(round_, key), c)
+            return self._algorithm(hyper).predict(personal, x, site)
+
+        return predict
 
     @cached_property
     def _validation(self) -> dict[Index, tuple[Tensor, Tensor]]:
         """Validation rows and their weights in the mean over batches, by (seed number, client)."""
-        return {
-            (s, c): (rows, batches.mean_over_batches(len(rows), batches.batch_size(self.population.budget, len(rows))))
-            for (s, c), (_, rows) in self.population.splits.items()
-        }
+        found: dict[Index, tuple[Tensor, Tensor]] = {}
+        for (s, c), (_, rows) in self.population.splits.items():
+            size = batches.batch_size(self.population.budget, self.population.training_samples(c))
+            found[s, c] = rows, batches.mean_over_batches(len(rows), size)
+        return found
 
     @property
     def _evaluated_together(self) -> int | None:
-        size = self.population.budget.batch_size
-        return None if size == "full" else size
+        budget = self.population.budget
+        return None if budget.batch_size == "full" or budget.batches is not None else budget.batch_size
 
     def _aggregated(self, loss: Tensor) -> Tensor:
         """The clients' losses (..., C) averaged with the numbers of validation samples as weights."""
@@ -316,26 +368,19 @@ class Rounds:
                 trained.diverged[h, s] = {"round": round_, "client": c, "what": what}
 
     def _floats(self, grid: Grid) -> int:
-        return count(self.mapper.at(grid, (0, 0, 0)))
+        return self.population.algorithm.floats(self.mapper.at(grid, (0, 0, 0)))
 
     # Testing --------------------------------------------------------------------------------------------------
 
     def outputs(self, personal: Grid, inputs: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """Outputs (H, S, n, k) of each client's personal models for the client's ``inputs`` (n, ...)."""
-
-        def at(c: int) -> Callable[..., Any]:
-            def hook(hyper: Number, facts: Number, moment: Number, personal: Tree, x: Tensor) -> Tensor:
-                return self._algorithm(hyper).predict(personal, x, self._site(hyper, facts, moment, c))
-
-            return hook
-
-        kinds, grids = ["H", "C", "", "HSC"], (self.hyper, self.facts, _moment(0), personal)
-        return self.mapper.outputs(at, kinds, grids, self.population, inputs, self._evaluated_together)
+        kinds, grids = [*self._common, "HSC"], (*self._moment, personal)
+        return self.mapper.outputs(self._predict, kinds, grids, self.population, inputs, self._evaluated_together)
 
 
-def _moment(round_: int) -> Number:
-    """Between local steps there is no step and no randomness."""
-    return {"round": torch.tensor(round_), "step": torch.tensor(0), "key": torch.tensor(0)}
+def _between(round_: Tensor, key: Tensor) -> Number:
+    """The moment of hooks that run between local steps."""
+    return {"round": round_, "step": torch.zeros_like(round_), "key": key}
 
 
 def _anywhere(hook: Callable[..., Any]) -> Callable[[int], Callable[..., Any]]:

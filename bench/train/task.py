@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench.models.functional import Model
-from bench.train.capture import trace
+from bench.train.capture import last_operation
 from bench.types import Client, Federation, SpecError, nearest
 
 OutputKind = Literal["probability", "log_probability", "logit"]
@@ -40,10 +40,9 @@ _RESHAPES = {
 
 def output_kind(model: Model, x: Tensor) -> OutputKind:
     """What the last operation of the model makes of its output."""
-    graph = trace(lambda w, x: [model(w, x).output], [model.initial, x]).graph
-    node = next(node for node in graph.nodes if node.op == "output").args[0][0]
+    node = last_operation(lambda: model(model.initial, x).output)
     while node.target in _RESHAPES:
-        node = node.args[0]
+        node = node.all_input_nodes[0]
     return _KINDS.get(node.target, "logit")
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from bench.algorithms.fedadam import FedAdam
 from bench.models.functional import Model
 from bench.train import engine
-from bench.types import Budget, Client, Federation, Outcome, Split, SpecError
+from bench.types import Budget, Client, Federation, Outcome, SpecError, Split
 from tests.reference import models
 from tests.train.toy import federation
 
@@ -84,7 +84,7 @@ def test_fedadam_drifts_below_zero() -> None:
     class Example(FedAdam):
         beta2 = 0.9
 
-    server = Example(server_lr=0.1).init_server(torch.tensor([2.0], dtype=torch.float64))
+    server = Example(server_lr=0.1).init_server(torch.full((2, 1), 2.0, dtype=torch.float64))
     path = []
     for _ in range(30):
         uploads = {"w": torch.full((2, 1), 0.1, dtype=torch.float64)}

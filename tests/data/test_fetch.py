@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import hashlib
 import io
 import socket
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from requests import ConnectionError as NoConnection
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 
-from bench.data.fetch import Asset, locate
+from bench.data.fetch import Asset, find, locate, locate_unpacked
 from bench.types import DataError
 
 CONTENT = b"1,2,3\n"
@@ -210,3 +213,77 @@ def test_a_cache_that_cannot_be_written_is_named(cache: Path, server: Server):
 def test_an_asset_has_https_addresses_only(urls: tuple[str, ...]):
     with pytest.raises(DataError, match="an asset needs at least one address, all of them https://"):
         Asset("file.data", SHA256, len(CONTENT), urls, "CC0")
+
+
+PACKED_URLS = ("https://one.example/file.gz", "https://two.example/file.gz")
+PACKED = Asset("folder/file", SHA256, len(CONTENT), PACKED_URLS, "MIT")
+
+
+def test_a_packed_file_is_unpacked_on_the_way(cache: Path, server: Server):
+    server.pages[PACKED_URLS[0]] = (200, {}, gzip.compress(CONTENT))
+    assert locate(PACKED).read_bytes() == CONTENT
+    assert left_in(cache) == ["file"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [CONTENT, gzip.compress(b"other\n"), gzip.compress(bytes(10**6)), gzip.compress(CONTENT)[:-12]],
+    ids=["not packed", "other content", "bomb", "cut off"],
+)
+def test_a_wrong_packed_file_is_passed_over(cache: Path, server: Server, body: bytes):
+    server.pages[PACKED_URLS[0]] = (200, {}, body)
+    server.pages[PACKED_URLS[1]] = (200, {}, gzip.compress(CONTENT))
+    assert locate(PACKED).read_bytes() == CONTENT
+    assert server.asked == list(PACKED_URLS)
+    assert left_in(cache) == ["file"]
+
+
+def test_the_remedy_says_to_unpack():
+    with pytest.raises(DataError, match=r"put the file from https://one\.example/file\.gz, unpacked, \(MIT; 6 bytes"):
+        locate(PACKED)
+
+
+def test_an_md5_stands_in_for_a_sha256(cache: Path, server: Server):
+    asset = dataclasses.replace(ASSET, sha256=None, size=None, md5=hashlib.md5(CONTENT).hexdigest())
+    server.pages[URL] = (200, {}, b"1,2,4\n")
+    server.pages[MIRROR] = (200, {}, CONTENT)
+    assert locate(asset).read_bytes() == CONTENT
+    assert server.asked == [URL, MIRROR]
+
+
+def test_a_file_without_a_published_size_is_capped_too(cache: Path, server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("bench.data.fetch.LIMIT", 5)
+    server.pages[URL] = (200, {}, CONTENT)
+    with pytest.raises(DataError, match="the server sends more than the expected 5 bytes"):
+        locate(dataclasses.replace(ASSET, sha256=None, size=None, md5=hashlib.md5(CONTENT).hexdigest()))
+
+
+@pytest.mark.parametrize(("sha256", "md5"), [(None, None), (SHA256, "0" * 32)])
+def test_an_asset_has_one_hash(sha256: str | None, md5: str | None):
+    with pytest.raises(DataError, match="an asset needs either a sha256 or an md5"):
+        dataclasses.replace(ASSET, sha256=sha256, md5=md5)
+
+
+def test_an_unpinned_file_is_found_in_the_users_folders_only(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    put(cache)
+    assert find(ASSET.path) is None
+    in_data = put(tmp_path / "data", path="file.data")
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
+    assert find(ASSET.path) == in_data
+
+
+def test_members_of_an_archive_are_unpacked_once(tmp_path: Path, cache: Path, server: Server):
+    packed = tmp_path / "made.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("inner/wanted", b"1")
+        archive.writestr("inner/other", b"2")
+    body = packed.read_bytes()
+    asset = Asset("made.zip", hashlib.sha256(body).hexdigest(), len(body), (URL,), "CC0")
+    server.pages[URL] = (200, {}, body)
+    folder = locate_unpacked(asset, ["inner/wanted"])
+    assert [file.name for file in folder.rglob("*") if file.is_file()] == ["wanted"]
+    (cache / "made.zip").unlink()
+    assert locate_unpacked(asset, ["inner/wanted"]) == folder
+    assert server.asked == [URL]

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from .common import Loss, OptimizerName, Site, Trace, floats, load, make_optimizer, step, weighted_mean
 
+SETTINGS = [{"lr": 0.02, "alpha_lr": 1.0}, {"lr": 0.005, "alpha_lr": 10.0}]
+
 
 class Mix(nn.Module):
     """The personal model: twins with the same initial weights."""
@@ -60,8 +62,7 @@ def run(
             load(client.global_net, server)
         trace.record(sites, clients, loss, server)
         trace.personal[-1] = [
-            {"local": floats(client.local_net), "global": floats(client.global_net), "alpha": client.alpha}
-            for client in clients
+            {"v": floats(client.local_net), "w": floats(client.global_net), "alpha": client.alpha} for client in clients
         ]
     trace.final = {"alpha": [client.alpha for client in clients]}
     return trace

@@ -23,12 +23,17 @@ OptimizerName = Literal["adamw", "sgd"]
 
 @dataclass(frozen=True)
 class Site:
-    """One client's data as it will be seen: ``batches[t]`` are round t's local steps, ``val`` is in fixed order."""
+    """One client's data as it will be seen: ``batches[t]`` are round t's local steps, ``val`` is in fixed order.
+
+    ``tuning[t]`` are the steps of local tuning after round t, ``keys[t]`` is the key of what the client draws in it.
+    """
 
     batches: list[list[Batch]]
     samples: int
     val: list[Batch]
     val_samples: int
+    tuning: list[list[Batch]] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
 
 
 @dataclass

@@ -15,6 +15,8 @@ from torch import nn
 
 from .common import Loss, OptimizerName, Site, Trace, copies, floats, load, make_optimizer, step, weighted_mean
 
+SETTINGS = [{"lr": 0.02, "server_lr": 0.1}, {"lr": 0.005, "server_lr": 0.01}]
+
 
 def without_tracking(model: nn.Module) -> nn.Module:
     """A copy whose batch-norm layers normalise by the batch at hand, in training and in evaluation."""

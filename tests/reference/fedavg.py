@@ -9,6 +9,8 @@ from torch import nn
 
 from .common import Loss, OptimizerName, Site, Trace, copies, floats, load, make_optimizer, step, weighted_mean
 
+SETTINGS = [{"lr": 0.02}, {"lr": 0.005}]
+
 
 def run(
     sites: list[Site], model: nn.Module, *, rounds: int, optimizer: OptimizerName, hyper: dict[str, float], loss: Loss

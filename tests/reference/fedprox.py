@@ -10,6 +10,8 @@ from torch import nn
 
 from .common import Loss, OptimizerName, Site, Trace, copies, floats, load, make_optimizer, step, weighted_mean
 
+SETTINGS = [{"lr": 0.02, "mu": 1.0}, {"lr": 0.005, "mu": 0.1}]
+
 
 def run(
     sites: list[Site], model: nn.Module, *, rounds: int, optimizer: OptimizerName, hyper: dict[str, float], loss: Loss

@@ -16,6 +16,8 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 
 from .common import Loss, OptimizerName, Site, Trace, copies, floats, load, make_optimizer, step, weighted_mean
 
+SETTINGS = [{"lr": 0.02, "mu": 1.0}, {"lr": 0.005, "mu": 5.0}]
+
 
 def contrast(anchor: Tensor, positive: Tensor, negative: Tensor, temperature: float) -> Tensor:
     """Two-way cross entropy on cosines over ``temperature``; all features are (n, ...)."""

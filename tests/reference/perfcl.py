@@ -13,6 +13,9 @@ from torch import nn
 from .common import Loss, OptimizerName, Site, Trace, copies, floats, load, make_optimizer, step, weighted_mean
 from .moon import contrast, frozen
 
+SETTINGS = [{"lr": 0.005, "mu": 1.0, "gamma": 5.0}, {"lr": 0.002, "mu": 5.0, "gamma": 1.0}]
+MODEL = "parallel"
+
 
 def run(
     sites: list[Site], model: nn.Module, *, rounds: int, optimizer: OptimizerName, hyper: dict[str, float], loss: Loss

@@ -14,6 +14,8 @@ from torch import nn
 
 from .common import Loss, OptimizerName, Site, State, Trace, copies, floats, load, weighted_mean
 
+SETTINGS = [{"lr": 0.02, "server_lr": 1.0}, {"lr": 0.1, "server_lr": 0.3}]
+
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}

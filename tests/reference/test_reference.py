@@ -290,8 +290,8 @@ def test_apfl_alpha_moves_once_a_round_after_the_first_step() -> None:
     of_a, of_b = trace.personal[0]
     assert trace.final["alpha"] == near([alpha, 0.245])
     assert (of_a["alpha"], of_b["alpha"]) == tuple(trace.final["alpha"])
-    assert [of_a["local"]["weight"].item(), of_b["local"]["weight"].item()] == near([own, 1.0])
-    assert trace.server[0]["weight"].item() == of_a["global"]["weight"].item() == near(1.095)
+    assert [of_a["v"]["weight"].item(), of_b["v"]["weight"].item()] == near([own, 1.0])
+    assert trace.server[0]["weight"].item() == of_a["w"]["weight"].item() == near(1.095)
     # Validation (x = 1, y = 0) is on the mix with the aggregated net.
     mixes = [alpha * own + (1 - alpha) * 1.095, 0.245 * 1.0 + 0.755 * 1.095]
     assert trace.validation[0] == near([mix**2 / 2 for mix in mixes])
@@ -310,8 +310,8 @@ def test_apfl_global_batch_norm_sees_every_batch_twice() -> None:
     model = nn.Sequential(nn.BatchNorm1d(1), line(1.0))
     hyper = {"lr": 0.0, "alpha_lr": 0.0}
     trace = apfl.run([site([[batch((1, 0), (3, 0))]])], model, rounds=1, hyper=hyper, **SGD)
-    assert trace.personal[0][0]["local"]["0.running_mean"].item() == near(0.2)
-    assert trace.personal[0][0]["global"]["0.running_mean"].item() == near(0.38)
+    assert trace.personal[0][0]["v"]["0.running_mean"].item() == near(0.2)
+    assert trace.personal[0][0]["w"]["0.running_mean"].item() == near(0.38)
 
 
 # --- limits on unequal clients ---------------------------------------------------------------------------------------
@@ -373,6 +373,6 @@ def test_apfl_at_alpha_one_predicts_with_the_local_net() -> None:
     own = apfl.run(sites, models.mlp(), hyper={"lr": 0.01, "alpha_lr": 0.0, "alpha0": 1.0}, **arguments)
     expected = local.run(sites, models.mlp(), hyper={"lr": 0.01}, **arguments)
     torch.testing.assert_close(own.validation, expected.validation)
-    torch.testing.assert_close([state["local"] for state in own.personal[-1]], expected.personal[-1])
+    torch.testing.assert_close([state["v"] for state in own.personal[-1]], expected.personal[-1])
     federated = fedavg.run(sites, models.mlp(), hyper={"lr": 0.01}, **arguments)
     torch.testing.assert_close(own.server, federated.server)

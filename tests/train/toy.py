@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 
+from bench.rng import derive
 from bench.train import batches
 from bench.types import Budget, Client, Federation, Split
 from tests.reference.common import Site
@@ -25,8 +28,9 @@ def federation(task: str = "binary", features: int = 13, sizes: tuple[int, ...] 
     return Federation("toy", clients, task, classes=2 if task == "binary" else 3)  # type: ignore[arg-type]
 
 
-def sites(fed: Federation, budget: Budget, seed: int) -> list[Site]:
-    """What every client of a run sees, cut exactly as the engine cuts it."""
+def sites(fed: Federation, budget: Budget, seed: int, tuning: int = 0) -> list[Site]:
+    """What every client of a run sees, cut exactly as the engine cuts it; ``tuning`` are epochs of local tuning."""
+    tuned = dataclasses.replace(budget, local_steps=None, local_epochs=tuning) if tuning else None
     made = []
     for c, client in enumerate(fed.clients):
         x, y = client.train.x, client.train.y
@@ -37,5 +41,10 @@ def sites(fed: Federation, budget: Budget, seed: int) -> list[Site]:
         ]
         size = batches.batch_size(budget, len(held_out))
         val = [(x[rows], y[rows]) for rows in torch.split(held_out, size)]
-        made.append(Site(rounds, len(train), val, len(held_out)))
+        after = [
+            [(x[train[rows]], y[train[rows]]) for rows in batches.schedule(tuned, len(train), seed, c, ~round_)]
+            for round_ in range(budget.rounds if tuned else 0)
+        ]
+        keys = [derive("round", seed, c, round_) for round_ in range(budget.rounds)]
+        made.append(Site(rounds, len(train), val, len(held_out), after, keys))
     return made

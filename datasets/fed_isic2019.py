@@ -1,0 +1,52 @@
+"""Fed-ISIC2019: eight kinds of skin lesions photographed in six centres, as prepared in FLamby; see the card beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from bench.data import isic2019
+from bench.data.images import Normalise
+from bench.data.photographs import Augment
+from bench.registry import register
+from bench.types import Client, Federation, Split
+
+ASSETS = {"split": isic2019.SPLIT}
+PIXELS = Normalise(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of ImageNet
+
+
+@register("fed_isic2019")
+def fed_isic2019(root: Path | None = None) -> Federation:
+    """Which of eight skin lesions a photograph shows: 23,247 photographs from six centres.
+
+    ``x`` is (n, 3, 224, 224) uint8 for training, the middle (n, 3, 200, 200) for tests.
+    """
+    table = isic2019.read_split(root)
+    # By client and part, each in the order of the table: a client's part is then a slice, which copies nothing.
+    table = table.sort_values(["center", "fold"], ascending=[True, False], kind="stable", ignore_index=True)
+    x = isic2019.squares("fed_isic2019", table["image"].tolist(), root)
+    y = torch.tensor(table["target"].to_numpy())
+    clients = []
+    for number, name in enumerate(isic2019.CENTRES):
+        train, test = (
+            slice(rows[0], rows[-1] + 1)
+            for rows in (
+                table.index[(table["center"] == number) & (table["fold"] == fold)] for fold in ("train", "test")
+            )
+        )
+        clients.append(Client(name, Split(x[train], y[train]), Split(isic2019.seen(x[test]), y[test])))
+    counts = table.loc[table["fold"] == "train", "target"].value_counts().sort_index()
+    return Federation(
+        "fed_isic2019",
+        tuple(clients),
+        "multiclass",
+        metrics=("balanced_accuracy",),
+        classes=len(isic2019.CLASSES),
+        licence=isic2019.LICENCE,
+        citation=isic2019.CITATION,
+        # A class weighs the more, the rarer it is among the training photographs of all centres.
+        loss={"name": "focal", "gamma": 2.0, "alpha": (counts.sum() / counts).tolist()},
+        prepare=PIXELS,
+        augment=Augment(PIXELS, size=isic2019.SEEN),
+    )

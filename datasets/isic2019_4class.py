@@ -1,0 +1,76 @@
+"""ISIC 2019 with four lesions and four sites, as prepared in PLayer-FL; see the card beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import torch
+from sklearn.model_selection import train_test_split
+
+from bench.data import isic2019
+from bench.data.images import Normalise
+from bench.data.photographs import Augment
+from bench.registry import register
+from bench.types import Client, Federation, Split
+
+ASSETS = {"split": isic2019.SPLIT}
+CITATION = f"{isic2019.CITATION}; prepared as in PLayer-FL (arXiv 2025)"
+CLASSES = ("BCC", "BKL", "MEL", "NV")
+SITES = ("bcn", "rosendahl", "vidir_modern", "vidir_molemax")
+MOST = 5000  # photographs of a site
+SEED = 42
+PIXELS = Normalise(mean=(0.585, 0.500, 0.486), std=(0.229, 0.224, 0.225))
+
+
+@register("isic2019_4class")
+def isic2019_4class(root: Path | None = None) -> Federation:
+    """Which of four skin lesions a photograph shows: 13,999 photographs from four sites.
+
+    The parts are fixed: 64 % training, 16 % validation, 20 % test of each site, not stratified. ``x`` is
+    (n, 3, 224, 224) uint8 for training and validation, the middle (n, 3, 200, 200) for tests.
+    """
+    sites = sampled(isic2019.read_split(root))
+    parts = [part for site in SITES for part in split(sites[site])]
+    table = pd.concat(parts, ignore_index=True)
+    x = isic2019.squares("isic2019_4class", table["image"].tolist(), root)
+    y = torch.tensor(table["label"].to_numpy())
+    sizes = [len(part) for part in parts]
+    pairs = [Split(*pair) for pair in zip(x.split(sizes), y.split(sizes), strict=True)]
+    clients = [
+        Client(site, train, Split(isic2019.seen(test.x), test.y), validation)
+        for site, train, validation, test in zip(SITES, pairs[::3], pairs[1::3], pairs[2::3], strict=True)
+    ]
+    return Federation(
+        "isic2019_4class",
+        tuple(clients),
+        "multiclass",
+        classes=len(CLASSES),
+        licence=isic2019.LICENCE,
+        citation=CITATION,
+        loss={"name": "focal", "gamma": 1.0, "alpha": alpha(sites)},
+        prepare=PIXELS,
+        augment=Augment(PIXELS, size=isic2019.SEEN),
+    )
+
+
+def sampled(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Of every centre at most 5000 photographs of the four lesions, with their ``label``, in random order."""
+    codes = {isic2019.CLASSES.index(name): label for label, name in enumerate(CLASSES)}
+    kept = table[table["target"].isin(list(codes))].sort_values("image")
+    kept = kept.assign(label=kept["target"].map(codes))
+    centres = ((name, kept[kept["center"] == number]) for number, name in enumerate(isic2019.CENTRES))
+    return {name: rows.sample(min(len(rows), MOST), random_state=SEED) for name, rows in centres}
+
+
+def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Training, validation and test rows of a site."""
+    rest, test = train_test_split(rows, test_size=0.2, random_state=SEED)
+    train, validation = train_test_split(rest, test_size=0.2, random_state=SEED)
+    return train, validation, test
+
+
+def alpha(sites: dict[str, pd.DataFrame]) -> list[float]:
+    """The weight of each class: one minus its share among the photographs of all six centres."""
+    shares = pd.concat(sites.values())["label"].value_counts(normalize=True).sort_index()
+    return (1 - shares).tolist()
