@@ -1,4 +1,4 @@
-"""GEMINI delirium: is a patient delirious in hospital? Private records of six hospitals, or a stand-in; see the card."""
+"""GEMINI delirium: private records of stays in six hospitals, or a synthetic stand-in; see the card beside."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def gemini_delirium(
     if not isinstance(width, int) or isinstance(width, bool) or not 20 <= width <= 9000:
         raise SpecError(f"width = {width!r}: expected a whole number from 20 to 9000")
     if source == "synthetic":
-        table = clinical.synthetic(SIZES, width=width, positives=DELIRIOUS)
+        table = clinical.synthetic(SIZES, width=width, positives=DELIRIOUS, noise=0.2)
     else:
         table = read_table(find_any(PLACES, root, REMEDY))
     clients = []

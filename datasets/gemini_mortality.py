@@ -1,4 +1,4 @@
-"""GEMINI mortality: does a patient die in hospital? Private records of seven hospitals, or a stand-in; see the card."""
+"""GEMINI mortality: private records of stays in seven hospitals, or a synthetic stand-in; see the card beside."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gemini_mortality(root: Path | None = None, *, source: str = "synthetic") -> 
     if source not in SOURCES:
         raise SpecError(f"source = {source!r}: {nearest(str(source), SOURCES)}")
     if source == "synthetic":
-        table = clinical.synthetic(SIZES, width=WIDTH, positives=DEATHS)
+        table = clinical.synthetic(SIZES, width=WIDTH, positives=DEATHS, noise=1.2)
     else:
         table = read_table(find_any(PLACES, root, REMEDY))
     stays = clinical.hospitals(table)

@@ -51,7 +51,7 @@ def hospitals(table: pd.DataFrame) -> dict[str, Stays]:
 
 
 def encoded(features: pd.DataFrame, training: np.ndarray) -> np.ndarray:
-    """Features (n, d) float32 within [-1, 1]: what is learnt of them comes from the ``training`` rows (n,) of everybody.
+    """Features (n, d) float32; what is learnt of them comes from the ``training`` rows (n,) of all hospitals.
 
     In the order of the columns: a category becomes a 0/1 column for each of its words, free text the TF-IDF weights of
     its words, a measurement stays as it is; then each column is divided by its largest absolute value. Sharing words
@@ -100,18 +100,20 @@ def balanced(y: np.ndarray, seed: Sequence[int]) -> np.ndarray:
 
 
 def own_features(stays: Stays, width: int) -> Stays:
-    """A hospital's stays in a feature space of its own: of its principal components, the ``width`` best for its targets.
+    """A hospital's stays in a feature space of its own: the ``width`` principal components best for its targets.
 
-    Components and their choice (ANOVA F) come from the hospital's training rows alone. Source: FENDA-FL, appendix I.
+    Components and their choice (ANOVA F) come from the hospital's training rows alone. Source: FENDA-FL, appendix I,
+    which names both steps but not how they are done.
     """
     x, y = stays["train"]
     if min(x.shape) < width:
         raise DataError(f"{len(x)} training rows of {x.shape[1]} features have no {width} principal components")
-    components = PCA(min(x.shape), svd_solver="full").fit(x)
+    axes = PCA(min(x.shape), svd_solver="full").fit(x)
+    components = {part: axes.transform(x) for part, (x, _) in stays.items() if len(x)}
     with np.errstate(divide="ignore", invalid="ignore"):
-        scores = np.nan_to_num(f_classif(components.transform(x), y)[0], posinf=0.0)
+        scores = np.nan_to_num(f_classif(components["train"], y)[0], posinf=0.0)
     best = np.sort(np.argsort(-scores, kind="stable")[:width])
-    return {part: (components.transform(x)[:, best].astype(np.float32), y) for part, (x, y) in stays.items()}
+    return {part: (found[:, best].astype(np.float32), stays[part][1]) for part, found in components.items()}
 
 
 def client(name: str, stays: Stays) -> Client:
@@ -119,18 +121,20 @@ def client(name: str, stays: Stays) -> Client:
     splits = {
         part: Split(torch.from_numpy(x), torch.from_numpy(y.astype(np.float32)[:, None]))
         for part, (x, y) in stays.items()
-        if part == "train" or len(y)
     }
-    return Client(name, splits["train"], splits.get("test"))
+    test = splits.get("test")
+    return Client(name, splits["train"], test if test is not None and len(test) else None)
 
 
-def synthetic(sizes: Sequence[tuple[int, int]], *, width: int, positives: float, seed: int = 0) -> pd.DataFrame:
+def synthetic(
+    sizes: Sequence[tuple[int, int]], *, width: int, positives: float, noise: float, seed: int = 0
+) -> pd.DataFrame:
     """SYNTHETIC stays in the schema above: ``sizes[k]`` training and test rows of hospital k, nothing in them is real.
 
-    Encoded they have exactly ``width`` features (at least 20, at most twice as many as there are training rows): nine of
-    two categories, half of all words of free text, the rest measurements. A hidden risk of which ten measurements and
-    the words tell something makes the share ``positives`` of every part ill; hospitals differ in their measurements'
-    levels and in what these tell.
+    Encoded they have exactly ``width`` features (at least 20, at most twice as many as training rows): nine of two
+    categories, half of all words of free text, the rest measurements. A hidden risk makes the share ``positives`` of
+    every part ill; ten measurements tell of it, up to ``noise`` standard deviations, and a little the words.
+    Hospitals differ in the levels of their measurements and in what these tell.
     """
     generator = np.random.default_rng(seed)
     vocabulary = width // 2
@@ -143,7 +147,7 @@ def synthetic(sizes: Sequence[tuple[int, int]], *, width: int, positives: float,
         for part, rows in zip(PARTS, parts, strict=True):
             measured = generator.normal(level, 1.0, (rows, measurements))
             signal = (measured - level)[:, : len(own)] @ own / np.linalg.norm(own)
-            risk = signal + generator.normal(0.0, 0.7, rows)
+            risk = signal + generator.normal(0.0, noise, rows)
             ill = risk >= np.sort(risk)[rows - round(positives * rows)]
             table = pd.DataFrame(measured, columns=[f"measurement_{number}" for number in range(measurements)])
             table.insert(0, "hospital", f"hospital_{hospital}")
@@ -152,7 +156,7 @@ def synthetic(sizes: Sequence[tuple[int, int]], *, width: int, positives: float,
             table["sex"] = generator.choice(["female", "male"], rows)
             table["admission"] = generator.choice([f"ward_{number}" for number in range(7)], rows)
             # The rows take the words in turn, so that every word is written; the ill get more of the first ones.
-            drawn = (generator.random((rows, 4)) ** np.where(ill, 3.0, 1.0)[:, None] * vocabulary).astype(int)
+            drawn = (generator.random((rows, 4)) ** np.where(ill, 1.5, 1.0)[:, None] * vocabulary).astype(int)
             turn = (written + np.arange(rows))[:, None] % vocabulary if part == "train" else drawn[:, :1]
             written += rows if part == "train" else 0
             table["text_notes"] = [" ".join(f"word{number}" for number in note) for note in np.hstack([turn, drawn])]
