@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
@@ -15,7 +16,7 @@ from bench.train import engine
 from bench.train.choice import Path
 from bench.types import CHECKPOINTS, Budget, Federation, SpecError, nearest
 
-Values = float | int | Sequence[float]
+Values = float | int | Iterable[float]
 
 
 def run(
@@ -52,9 +53,15 @@ def run(
     budget = Budget(rounds, local_steps, local_epochs, batch_size, optimizer, validation)
     settings = grid(hyperparameters or {})
     trained = engine.run(
-        federation, algorithm=algorithm, model=model, settings=settings, seeds=list(seeds), budget=budget,
-        model_options=model_options, path=path,
-    )  # fmt: skip
+        federation,
+        algorithm=algorithm,
+        model=model,
+        settings=settings,
+        seeds=[_number(seed) for seed in seeds],
+        budget=budget,
+        model_options=model_options,
+        path=path,
+    )
     return Result(federation, trained, rules)
 
 
@@ -62,10 +69,16 @@ def grid(hyperparameters: Mapping[str, Values]) -> list[dict[str, float]]:
     """Every combination of the values given, the last name varying fastest."""
     axes: list[list[float]] = []
     for name, values in hyperparameters.items():
-        axes.append(list(values) if isinstance(values, Sequence) and not isinstance(values, str) else [values])
+        several = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+        axes.append([_number(value) for value in several])
         if not axes[-1]:
             raise SpecError(f"empty grid: hyper-parameter {name} has no values")
     return [dict(zip(hyperparameters, values, strict=True)) for values in itertools.product(*axes)]
+
+
+def _number(value: Any) -> Any:
+    """NumPy's numbers as Python's; anything else is left for the engine to judge."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def gemini_delirium(
         table = read_table(find_any(PLACES, root, REMEDY))
     clients = []
     for number, (name, parts) in enumerate(clinical.hospitals(table).items()):
-        stays = clinical.own_features(parts, OWN_WIDTH) if features == "own" else parts
+        stays = clinical.own_features(name, parts, OWN_WIDTH) if features == "own" else parts
         x, y = stays["train"]
         rows = clinical.balanced(y, (SEED, number))
         clients.append(clinical.client(name, stays | {"train": (x[rows], y[rows])}))

@@ -33,7 +33,7 @@ def gemini_mortality(root: Path | None = None, *, source: str = "synthetic") -> 
     if source not in SOURCES:
         raise SpecError(f"source = {source!r}: {nearest(str(source), SOURCES)}")
     if source == "synthetic":
-        table = clinical.synthetic(SIZES, width=WIDTH, positives=DEATHS, noise=1.2)
+        table = clinical.synthetic(SIZES, width=WIDTH, positives=DEATHS, noise=1.7)
     else:
         table = read_table(find_any(PLACES, root, REMEDY))
     stays = clinical.hospitals(table)

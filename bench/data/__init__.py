@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import registry
+from bench.data import flamby
 from bench.types import Federation, SpecError, nearest
 
 
 def load_dataset(name: str, root: str | Path | None = None, **options: Any) -> Federation:
     """The registered data set ``name`` as a federation that holds all its options, defaults included.
 
-    Raw files are looked for in ``root`` first (see :func:`bench.data.fetch.locate`). Raises :class:`SpecError` for
-    an unknown data set or option and :class:`DataError` for a missing or damaged file.
+    Raw files are looked for in ``root`` first (see :func:`bench.data.fetch.locate`). "flamby:<task>" names a task of
+    an installed FLamby (see :mod:`bench.data.flamby`). Raises :class:`SpecError` for an unknown data set or option
+    and :class:`DataError` for a missing or damaged file.
     """
-    adapter = registry.load("datasets", name)
+    adapter = _adapter(name)
     defaults = {key: p.default for key, p in inspect.signature(adapter).parameters.items() if key != "root"}
     for option in options:
         if option not in defaults:
             raise SpecError(f"data set {name!r} has no option {option!r}: {nearest(option, defaults)}")
     federation: Federation = adapter(None if root is None else Path(root), **options)
     return dataclasses.replace(federation, options=defaults | options)
+
+
+def _adapter(name: str) -> Callable[..., Federation]:
+    if name.startswith(flamby.PREFIX):
+        return partial(flamby.federation, name.removeprefix(flamby.PREFIX))
+    adapter: Callable[..., Federation] = registry.load("datasets", name)
+    return adapter

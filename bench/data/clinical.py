@@ -39,7 +39,7 @@ def hospitals(table: pd.DataFrame) -> dict[str, Stays]:
     for role, wrong in (("part", ~np.isin(part, PARTS)), ("target", ~np.isin(target, (0, 1)))):
         if wrong.any():
             expected = "train or test" if role == "part" else "0 or 1"
-            found = table[role].iloc[wrong.argmax()]
+            found = table[role].tolist()[wrong.argmax()]
             raise DataError(f"{place(table[role], wrong.argmax())}: found {found!r}, expected {expected}")
     x = encoded(table.drop(columns=list(ROLES)), part == "train")
     return {
@@ -99,7 +99,7 @@ def balanced(y: np.ndarray, seed: Sequence[int]) -> np.ndarray:
     return np.concatenate([np.arange(len(y)), again])
 
 
-def own_features(stays: Stays, width: int) -> Stays:
+def own_features(hospital: str, stays: Stays, width: int) -> Stays:
     """A hospital's stays in a feature space of its own: the ``width`` principal components best for its targets.
 
     Components and their choice (ANOVA F) come from the hospital's training rows alone. Source: FENDA-FL, appendix I,
@@ -107,7 +107,8 @@ def own_features(stays: Stays, width: int) -> Stays:
     """
     x, y = stays["train"]
     if min(x.shape) < width:
-        raise DataError(f"{len(x)} training rows of {x.shape[1]} features have no {width} principal components")
+        shape = f"{len(x)} training rows of {x.shape[1]} features"
+        raise DataError(f"hospital {hospital!r}: {shape} do not have {width} principal components")
     axes = PCA(min(x.shape), svd_solver="full").fit(x)
     components = {part: axes.transform(x) for part, (x, _) in stays.items() if len(x)}
     with np.errstate(divide="ignore", invalid="ignore"):

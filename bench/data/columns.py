@@ -65,7 +65,7 @@ def _holds_words(column: pd.Series) -> bool:
     if is_numeric_dtype(column):
         return False
     given = np.flatnonzero(column.notna())
-    cells = [column.iloc[row] for row in given]
+    cells = column.dropna().tolist()
     for row, cell in zip(given, cells, strict=True):
         if not isinstance(cell, str | int | float):
             raise DataError(

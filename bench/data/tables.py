@@ -129,11 +129,13 @@ def _header(file: Path) -> list[str]:
 
 
 def _distinct(names: list[str], file: Path) -> list[str]:
+    seen = set()
     for number, name in enumerate(names, start=1):
         if not name:
             raise DataError(f"{file}: column {number} has no name; name it, or save the file without it")
-        if name in names[: number - 1]:
+        if name in seen:
             raise DataError(f"{file}: column {name!r} stands more than once; rename one of them")
+        seen.add(name)
     return names
 
 

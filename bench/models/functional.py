@@ -40,6 +40,8 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.key is None or self.p == 0:
             return x
+        if self.p == 1:
+            return torch.zeros_like(x)
         # Dropout2d and its kin drop whole channels: one draw for (sample, channel).
         shape = x.shape if self.axes is None else (*x.shape[: self.axes], *[1] * (x.dim() - self.axes))
         kept = happens(1 - self.p, self.key ^ self.salt, shape)

@@ -70,6 +70,15 @@ def last_operation(function: Callable[[], Tensor]) -> fx.Node:
     return recorder.node(result)
 
 
+def own_draws(function: Callable[[], Tensor]) -> list[str]:
+    """The operations of the function that draw from torch's own generator."""
+    recorder = _Recorder([])
+    with torch.no_grad(), recorder:
+        function()
+    targets = (node.target for node in recorder.graph.nodes if isinstance(node.target, torch._ops.OpOverload))
+    return sorted({str(target) for target in targets if torch.Tag.nondeterministic_seeded in target.tags})
+
+
 class _LooksAtNumbersError(RuntimeError):
     """The function turned a tensor into a Python number, which a trace cannot repeat."""
 

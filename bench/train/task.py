@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench.models.functional import Model
-from bench.train.capture import last_operation
+from bench.train.capture import last_operation, own_draws
 from bench.types import Client, Federation, SpecError, nearest
 
 OutputKind = Literal["probability", "log_probability", "logit"]
@@ -67,6 +67,15 @@ def check_output(model: Model, federation: Federation, client: Client, x: Tensor
         raise SpecError(
             f"the model's output for {len(x)} samples has shape {found}; "
             f"the {federation.task} task of {federation.name} needs {expected}"
+        )
+    try:
+        drawn = own_draws(lambda: model(model.initial, x, torch.tensor(0)).output)
+    except (RuntimeError, ValueError):
+        return  # what cannot train on these two samples, or not be traced, is found out where it is trained
+    if drawn:
+        raise SpecError(
+            f"the model draws random numbers that no seed of ours decides ({', '.join(drawn)}); "
+            f"use torch.nn.Dropout modules instead of functional dropout or own draws"
         )
 
 

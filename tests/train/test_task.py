@@ -132,3 +132,17 @@ def test_nan_stays_nan(name: str, kind: task.OutputKind) -> None:
     output = torch.full((2, 1 if name == "binary" else 3), torch.nan)
     y = torch.ones(2, 1) if name == "binary" else torch.tensor([0, 2])
     assert bool(torch.isnan(task.criterion(federation(name), kind)(output, y)).all())
+
+
+def test_a_model_that_draws_by_itself_is_refused():
+    class Own(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(13, 1)
+
+        def forward(self, x):
+            return self.layer(torch.nn.functional.dropout(x, 0.5, self.training))
+
+    fed = federation()
+    with pytest.raises(SpecError, match=r"draws random numbers that no seed of ours decides \(aten"):
+        task.check_output(Model(Own()), fed, fed.clients[0], fed.clients[0].train.x[:2])

@@ -1,0 +1,140 @@
+"""A bridge to FLamby (Ogier du Terrail et al., 2022): the tasks of an installed copy as federations.
+
+silobench needs no FLamby. Its Fed-Heart-Disease, Fed-IXI and Fed-ISIC2019 are data sets of their own here; the bridge
+is for the rest (Fed-Camelyon16, Fed-KiTS19, Fed-LIDC-IDRI, ...) and for whoever prepared data with FLamby already.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from bench.types import Client, DataError, Federation, SpecError, Split, Task, nearest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PREFIX = "flamby:"
+CITATION = "Ogier du Terrail et al.: FLamby, NeurIPS Datasets and Benchmarks (2022), and the source that it names"
+METRICS = {"fed_camelyon16": "auroc", "fed_isic2019": "balanced_accuracy"}  # others: the usual one of the task
+USUAL = {"binary": "accuracy", "multiclass": "accuracy", "segmentation": "dice"}
+Samples = Sequence[tuple["Tensor", "Tensor"]]
+
+
+def federation(name: str, root: Path | None = None) -> Federation:
+    """The FLamby task ``name`` (fed_camelyon16, ...) with FLamby's centres, preparation and parts.
+
+    Every sample is read once, so what FLamby changes at random (patches, augmentation) stays as it was drawn. Samples
+    of different sizes go through FLamby's own ``collate_fn``. FLamby knows itself where its data lie; ``root`` is not
+    looked at. Raises :class:`SpecError` for an unknown task, :class:`DataError` where FLamby or its data are missing.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):  # importing FLamby seeds torch for everybody
+        module = _module(name)
+        centres = range(module.NUM_CLIENTS)
+        train, test = ([_samples(module, name, centre, part) for centre in centres] for part in (True, False))
+    targets = [y for _, y in [*train, *test]]
+    task = _task(name, train[0][0], targets)
+    classes = _classes(task, targets)
+
+    def split(samples: tuple[Tensor, Tensor]) -> Split:
+        return Split(samples[0], _targets(task, classes, samples[1]))
+
+    return Federation(
+        f"{PREFIX}{name}",
+        tuple(Client(f"centre_{centre}", split(train[centre]), split(test[centre])) for centre in centres),
+        task,
+        metrics=(METRICS.get(name, USUAL[task]),),
+        classes=classes,
+        licence="see FLamby's page of the task",
+        citation=CITATION,
+        loss={"name": "dice", "epsilon": 1e-9} if task == "segmentation" else {},
+    )
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        package = importlib.import_module("flamby.datasets")
+    except ImportError as error:
+        reason = "install it from https://github.com/owkin/FLamby"
+        raise DataError(f"{PREFIX}{name} needs FLamby, which cannot be imported ({error}); {reason}") from error
+    known = [
+        each.name for folder in package.__path__ for each in Path(folder).iterdir() if each.name.startswith("fed_")
+    ]
+    if name not in known:
+        raise SpecError(f"unknown FLamby task {name!r}: {nearest(name, known)}")
+    if name == "fed_isic2019":
+        raise SpecError(f"{PREFIX}{name} changes its training images at every look; load {name!r}, which does so, too")
+    try:
+        return importlib.import_module(f"flamby.datasets.{name}")
+    except ImportError as error:
+        raise DataError(f"{PREFIX}{name}: FLamby cannot import it ({error}); install what it needs") from error
+
+
+def _samples(module: ModuleType, name: str, centre: int, train: bool) -> tuple[Tensor, Tensor]:
+    """Inputs (n, ...) and targets (n, ...) of a part of a centre, as FLamby gives them."""
+    import torch
+
+    try:
+        dataset = _dataset_class(module)(center=centre, train=train, pooled=False)
+        samples = [dataset[number] for number in range(len(dataset))]
+    except Exception as error:  # FLamby raises many kinds for data that were not downloaded or prepared
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{PREFIX}{name}: FLamby cannot load centre {centre} ({reason}); prepare its data first"
+        ) from error
+    if len({(x.shape, y.shape) for x, y in samples}) > 1:
+        if not hasattr(module, "collate_fn"):
+            raise DataError(
+                f"{PREFIX}{name}: the samples of centre {centre} differ in size, and FLamby has no collate_fn"
+            )
+        x, y = module.collate_fn(samples)
+    else:
+        x, y = (torch.stack(each) for each in zip(*samples, strict=True))
+    return x, y
+
+
+def _dataset_class(module: ModuleType) -> Any:
+    """FLamby's name for it is ``FedClass``; some tasks export only the class itself."""
+    found = [each for key, each in vars(module).items() if inspect.isclass(each) and key.startswith("Fed")]
+    return getattr(module, "FedClass", found[0])
+
+
+def _task(name: str, x: Tensor, targets: Sequence[Tensor]) -> Task:
+    """Which task the targets of all parts belong to."""
+    shapes = {tuple(y.shape[1:]) for y in targets}
+    if all(bool((y == y.long()).all()) for y in targets):
+        if all(y.dim() == x.dim() > 2 and y.shape[2:] == x.shape[2:] for y in targets):
+            return "segmentation"
+        if shapes <= {(), (1,)}:
+            two = targets[0].is_floating_point() and max(int(y.max()) for y in targets) <= 1
+            return "binary" if two else "multiclass"
+    raise DataError(
+        f"{PREFIX}{name}: targets of shape {' and '.join(map(str, sorted(shapes)))} are neither classes nor masks; "
+        "other tasks, such as survival, are not known here"
+    )
+
+
+def _classes(task: Task, targets: Sequence[Tensor]) -> int:
+    """How many classes; masks that come with a channel per class count their channels."""
+    if task == "segmentation" and targets[0].shape[1] > 1:
+        return targets[0].shape[1]
+    return max(2, 1 + max(int(y.max()) for y in targets))
+
+
+def _targets(task: Task, classes: int, y: Tensor) -> Tensor:
+    """(n, 1) float32, (n,) int64 or one-hot (n, classes, ...) uint8."""
+    import torch
+
+    if task == "binary":
+        return y.float().reshape(-1, 1)
+    if task == "multiclass":
+        return y.long().flatten()
+    if y.shape[1] > 1:
+        return y.to(torch.uint8)
+    return torch.nn.functional.one_hot(y[:, 0].long(), classes).movedim(-1, 1).to(torch.uint8)

@@ -1,0 +1,1 @@
+"""A stand-in with FLamby's interface and none of its code: small centres of known numbers."""
