@@ -34,6 +34,9 @@ def run(
     validation: float = 0.2,
     checkpoint: str | Sequence[str] = CHECKPOINTS,
     model_options: Mapping[str, Any] | None = None,
+    algorithm_options: Mapping[str, Any] | None = None,
+    batches: int | None = None,
+    optimizer_state: Literal["keep", "reset"] = "keep",
     path: Path = "auto",
 ) -> Result:
     """Train ``algorithm`` on ``federation`` once for every setting and seed, and test every personal model.
@@ -41,8 +44,10 @@ def run(
     ``hyperparameters`` maps names to a number or to a list to search; lists are combined to a grid, the last name
     varying fastest. ``model`` is a registered name or a module, whose weights are the initial weights of every run.
     ``validation`` is the share of each client's training samples held out for the checkpoint rules ``global`` and
-    ``local``; test samples are used for the final scores only. ``path`` forces the stacked or the looped way of
-    computing, which agree to 1e-5; by default the better one is taken.
+    ``local``; test samples are used for the final scores only. ``batches`` cuts a client's epoch into so many
+    mini-batches, whatever ``batch_size``; ``optimizer_state`` says whether the clients' optimisers keep their moments
+    over rounds. ``path`` forces the stacked or the looped way of computing, which agree to 1e-5; by default the better
+    one is taken.
 
     Raises :class:`bench.SpecError` for anything that cannot be run, before training starts.
     """
@@ -50,7 +55,7 @@ def run(
     for rule in rules:
         if rule not in CHECKPOINTS:
             raise SpecError(f"unknown checkpoint rule {rule!r}: {nearest(rule, CHECKPOINTS)}")
-    budget = Budget(rounds, local_steps, local_epochs, batch_size, optimizer, validation)
+    budget = Budget(rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state)
     settings = grid(hyperparameters or {})
     trained = engine.run(
         federation,
@@ -60,6 +65,7 @@ def run(
         seeds=[_number(seed) for seed in seeds],
         budget=budget,
         model_options=model_options,
+        algorithm_options=algorithm_options,
         path=path,
     )
     return Result(federation, trained, rules)

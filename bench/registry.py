@@ -72,6 +72,53 @@ def _entries(file: Path) -> list[Entry]:
     return found
 
 
+def options(kind: Kind, name: str) -> list[str]:
+    """The options that a spec may give to what is registered as ``name``, read from its source.
+
+    Of a function or class its parameters after the data folder, or after inputs and outputs; of an algorithm the
+    fields that are not hyper-parameters.
+    """
+    if kind == "algorithms":
+        return _fields(name, searchable=False)
+    leading = 1 if kind == "datasets" else 2
+    node = _definition(kind, name)
+    if isinstance(node, ast.ClassDef):
+        leading += 1  # self
+        node = next(part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return [argument.arg for argument in arguments][leading:]
+
+
+def hyperparameters(algorithm: str) -> list[str]:
+    """The names of an algorithm's own hyper-parameters, inherited ones first, read from its source."""
+    return _fields(algorithm, searchable=True)
+
+
+@cache
+def _definition(kind: Kind, name: str) -> ast.ClassDef | ast.FunctionDef:
+    """The syntax tree of what is registered as ``name``."""
+    entry = catalogue(kind)[name]
+    body = ast.parse(entry.file.read_text(encoding="utf-8")).body
+    definitions = (node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return next(node for node in definitions if node.name == entry.definition)
+
+
+def _fields(algorithm: str, *, searchable: bool) -> list[str]:
+    """The fields of an algorithm's dataclass: hyper-parameters if ``searchable``, else options."""
+    node = _definition("algorithms", algorithm)
+    assert isinstance(node, ast.ClassDef)
+    parents = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    registered = [entry.name for entry in catalogue("algorithms").values() if entry.definition in parents]
+    inherited = [name for parent in registered for name in _fields(parent, searchable=searchable)]
+    return inherited + [
+        field.target.id
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
+        if "ClassVar" not in ast.unparse(field.annotation)
+        if (ast.unparse(field.value).partition("(")[0] == "searchable") is searchable
+    ]
+
+
 def load(kind: Kind, name: str) -> Any:
     """The class or function registered as ``name``; raises :class:`SpecError` naming the nearest known one."""
     entries = catalogue(kind)

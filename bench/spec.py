@@ -24,7 +24,6 @@ Names are looked up in the source files of what they name, so that checking need
 
 from __future__ import annotations
 
-import ast
 import csv
 import itertools
 import json
@@ -34,19 +33,22 @@ import reprlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
+from bench import registry
 from bench.registry import Kind, catalogue, folder
 from bench.types import Budget, SpecError, nearest
 
 # A larger study is a slip of the pen: at a hundred runs a second it would take three hours.
 MAXIMAL_RUNS = 1_000_000
 Rule = Literal["best-val"]  # see bench.sweep.select
-OPTIMIZER_HYPERPARAMETERS = {"adamw": ("lr", "weight_decay"), "sgd": ("lr", "weight_decay", "momentum")}
+OPTIMIZER_HYPERPARAMETERS = {
+    "adamw": ("lr", "weight_decay", "lr_decay"),
+    "sgd": ("lr", "weight_decay", "lr_decay", "momentum"),
+}
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ class BudgetSection(Section):
     batch_size: Any = None  # a number or "full"; Budget has one message for both
     optimizer: str | None = None
     validation: float | None = None
+    batches: int | None = None
+    optimizer_state: str | None = None
 
 
 class MethodSection(Section):
@@ -374,7 +378,7 @@ def _budget(own: BudgetSection, study: BudgetSection) -> Budget:
 
 def _settings(where: str, section: MethodSection, algorithm: str, optimizer: str) -> tuple[Mapping[str, float], ...]:
     """All combinations of the grid, the first key changing slowest."""
-    known = {*OPTIMIZER_HYPERPARAMETERS[optimizer], *_fields(algorithm, searchable=True)}
+    known = {*OPTIMIZER_HYPERPARAMETERS[optimizer], *registry.hyperparameters(algorithm)}
     for part, names in (("grid", section.grid), ("fixed", section.fixed)):
         for name in names:
             if name not in known:
@@ -399,7 +403,7 @@ def _check(kind: Kind, choice: Choice, where: str) -> None:
     entries = catalogue(kind)
     if choice.name not in entries:
         raise SpecError(f"{where}: unknown {_WORD[kind]} {choice.name!r}: {nearest(choice.name, entries)}")
-    known = _fields(choice.name, searchable=False) if kind == "algorithms" else _parameters(kind, choice.name)
+    known = registry.options(kind, choice.name)
     for option in choice.options:
         if option not in known:
             hint = nearest(option, known) if known else "it has none"
@@ -407,42 +411,6 @@ def _check(kind: Kind, choice: Choice, where: str) -> None:
 
 
 _WORD: dict[Kind, str] = {"algorithms": "algorithm", "datasets": "data set", "models": "model"}
-
-
-@cache
-def _definition(kind: Kind, name: str) -> ast.ClassDef | ast.FunctionDef:
-    """The syntax tree of what is registered as ``name``."""
-    entry = catalogue(kind)[name]
-    body = ast.parse(entry.file.read_text(encoding="utf-8")).body
-    definitions = (node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef))
-    return next(node for node in definitions if node.name == entry.definition)
-
-
-def _parameters(kind: Kind, name: str) -> list[str]:
-    """The options of what is registered: its parameters after the data folder, or after inputs and outputs."""
-    leading = 1 if kind == "datasets" else 2
-    node = _definition(kind, name)
-    if isinstance(node, ast.ClassDef):
-        leading += 1  # self
-        node = next(part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return [argument.arg for argument in arguments][leading:]
-
-
-def _fields(algorithm: str, *, searchable: bool) -> list[str]:
-    """The fields of an algorithm, inherited ones first: hyper-parameters if ``searchable``, else options."""
-    node = _definition("algorithms", algorithm)
-    assert isinstance(node, ast.ClassDef)
-    parents = {base.id for base in node.bases if isinstance(base, ast.Name)}
-    registered = [entry.name for entry in catalogue("algorithms").values() if entry.definition in parents]
-    inherited = [name for parent in registered for name in _fields(parent, searchable=searchable)]
-    return inherited + [
-        field.target.id
-        for field in node.body
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
-        if "ClassVar" not in ast.unparse(field.annotation)
-        if (ast.unparse(field.value).partition("(")[0] == "searchable") is searchable
-    ]
 
 
 def _printed(paper: str | None, place: str) -> list[dict[str, Any]]:

@@ -248,19 +248,19 @@ def test_checking_a_study_needs_no_torch(write):
 
 @pytest.mark.parametrize("name", registry.catalogue("algorithms"))
 def test_hyperparameters_read_from_source_are_the_algorithm_s(name):
-    assert set(spec._fields(name, searchable=True)) == set(registry.load("algorithms", name).hyperparameters())
+    assert set(registry.hyperparameters(name)) == set(registry.load("algorithms", name).hyperparameters())
 
 
 @pytest.mark.parametrize("name", registry.catalogue("models"))
 def test_options_read_from_source_are_the_model_s(name):
     parameters = list(inspect.signature(registry.load("models", name)).parameters)
-    assert spec._parameters("models", name) == parameters[2:]
+    assert registry.options("models", name) == parameters[2:]
 
 
 @pytest.mark.parametrize("name", registry.catalogue("datasets"))
 def test_options_read_from_source_are_the_data_set_s(name):
     parameters = list(inspect.signature(registry.load("datasets", name)).parameters)
-    assert ["root", *spec._parameters("datasets", name)] == parameters
+    assert ["root", *registry.options("datasets", name)] == parameters
 
 
 def test_hyperparameters_of_optimisers_are_the_engine_s():
