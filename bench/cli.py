@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bench import registry
+from bench import cli_data, registry
+from bench.cli_data import DataOption
 from bench.types import Chosen, DataError, SilobenchError, SpecError, nearest
 
 if TYPE_CHECKING:
@@ -30,11 +31,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_data.app, name="data")
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records of finished runs.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for tables and figures.")]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="Folder of raw data files, searched first.", show_default=False)
-]
 STORE, OUT = Path("results/runs"), Path("results/tables")
 
 

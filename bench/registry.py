@@ -110,13 +110,14 @@ def _fields(algorithm: str, *, searchable: bool) -> list[str]:
     parents = {base.id for base in node.bases if isinstance(base, ast.Name)}
     registered = [entry.name for entry in catalogue("algorithms").values() if entry.definition in parents]
     inherited = [name for parent in registered for name in _fields(parent, searchable=searchable)]
-    return inherited + [
+    own = [
         field.target.id
         for field in node.body
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
         if "ClassVar" not in ast.unparse(field.annotation)
         if (ast.unparse(field.value).partition("(")[0] == "searchable") is searchable
     ]
+    return list(dict.fromkeys(inherited + own))
 
 
 def load(kind: Kind, name: str) -> Any:

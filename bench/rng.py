@@ -41,6 +41,12 @@ def happens(probability: float, key: Tensor, shape: Sequence[int]) -> Tensor:
     return bits(key, counter) < int(probability * 2**64) - 2**63
 
 
+def uniform(key: Tensor, size: int) -> Tensor:
+    """Independent numbers (size,) between 0 and 1, neither of them included, on the grid float32 can hold."""
+    counter = torch.arange(size, device=key.device)
+    return (((bits(key, counter) >> 41) & (2**23 - 1)) + 0.5) / 2**23
+
+
 def permutation(key: int, size: int) -> Tensor:
     """A random order of ``range(size)`` (int64)."""
     return torch.argsort(bits(torch.tensor(key), torch.arange(size)), stable=True)

@@ -69,6 +69,7 @@ PREPARED = {
         "test_poudre", 1963707, "43aaa1eab601e5833cdd7efaecbcd8fa36612be506f14d46b7d70ad1212f7af0"
     ),
 }
+ASSETS = {"raw": RAW} | {f"{part} {client}": asset for (part, client), asset in PREPARED.items()}
 CLIENTS = ("comanche", "neota", "poudre", "rawah")
 # Columns 10 to 13 of the raw file, each as the number of its client.
 WILDERNESS = np.array([CLIENTS.index(name) for name in ("rawah", "neota", "comanche", "poudre")])

@@ -9,10 +9,12 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from bench.data.fetch import Asset
 from bench.data.partition import dirichlet
 from bench.registry import register
 from bench.types import Client, Federation, SpecError, Split
 
+ASSETS: dict[str, Asset] = {}
 CLIENTS = 6
 ALPHA = 0.5
 MINIMUM = 40  # leaves every client ten test samples

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from PIL import Image
 
+from bench.data.fetch import Asset
 from bench.data.own import check_split, hold_out, own_path, require_classes, require_samples, split
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError
 
+ASSETS: dict[str, Asset] = {}
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MODES = {1: "L", 3: "RGB"}  # of Pillow, by number of channels
 EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.data import clinical
+from bench.data.fetch import Asset
 from bench.data.files import find_any
 from bench.data.tables import read_table
 from bench.registry import register
 from bench.types import Federation, SpecError, nearest
 
+ASSETS: dict[str, Asset] = {}
 SOURCES = ("synthetic", "files")
 PLACES = ("gemini/mortality.parquet", "gemini/mortality.csv")
 REMEDY = "apply for access at https://geminimedicine.ca and export the stays as the card of gemini_mortality says"

@@ -15,7 +15,10 @@ from bench.registry import register
 from bench.types import Client, Federation, Split
 
 ASSETS = {"split": isic2019.SPLIT}
-CITATION = f"{isic2019.CITATION}; prepared as in PLayer-FL (arXiv 2025)"
+CITATION = (
+    f"{isic2019.CITATION}; prepared as in Elhussein, Gürsoy: PLayer-FL: A Principled Approach to Personalized "
+    "Layer-wise Cross-Silo Federated Learning (2025)"
+)
 CLASSES = ("BCC", "BKL", "MEL", "NV")
 SITES = ("bcn", "rosendahl", "vidir_modern", "vidir_molemax")
 MOST = 5000  # photographs of a site

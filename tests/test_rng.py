@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import vmap
 
-from bench.rng import bits, derive, happens, permutation
+from bench.rng import bits, derive, happens, permutation, uniform
 from bench.train import engine
 from bench.types import Budget
 from tests.train.toy import federation
@@ -35,6 +35,15 @@ def test_events_happen_as_often_as_asked(probability: float) -> None:
 @pytest.mark.parametrize(("probability", "expected"), [(0.0, False), (1 - 2**-53, True)])
 def test_nearly_certain_events(probability: float, expected: bool) -> None:
     assert bool((happens(probability, torch.tensor(5), (1000,)) == expected).all())
+
+
+def test_uniform_numbers_fill_the_open_unit_interval() -> None:
+    n = 200_000
+    u = uniform(torch.tensor(derive("test", 2)), n)
+    assert 0 < u.min() < 1e-4
+    assert 1 - 1e-4 < u.max() < 1
+    # Kolmogorov's distance from the uniform distribution, beyond which one sample in a million lies.
+    assert (u.sort().values - torch.arange(n) / n).abs().max() < 2.7 / n**0.5
 
 
 @given(key=st.integers(0, 2**63 - 1), size=st.integers(0, 200))

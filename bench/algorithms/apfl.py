@@ -1,4 +1,4 @@
-"""APFL (Deng et al., 2020), as FENDA-FL runs it: twin models whose outputs are mixed."""
+"""APFL (Deng et al., 2020): twin models, mixed at their outputs as FENDA-FL runs it or in their weights."""
 
 from __future__ import annotations
 
@@ -12,22 +12,30 @@ from torch.func import grad
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, searchable
 from bench.models.functional import Model
 from bench.registry import register
+from bench.types import SpecError, nearest
 
 
 @register("apfl")
 @dataclass(frozen=True)
 class Apfl(Algorithm):
-    """A global twin w in FedAvg and a local twin v that never leaves; they predict alpha v(x) + (1 - alpha) w(x).
+    """A global twin w in FedAvg and a local twin v that never leaves, mixed with weights alpha and 1 - alpha.
 
-    Every local step: w takes a step on its own loss, then v one on the loss of the mix with the new w. After the
-    first local step of a round alpha moves by -alpha_lr (<v - w, alpha g_v + (1 - alpha) g_w> + 0.02 alpha), with
-    g_v and g_w the gradients of the mix's loss, and is cut to [0, 1]; it starts at 0.5 and stays with its client.
-    The paper mixes weights and updates alpha in every step; FENDA-FL's numbers were made as here (outputs, once a
-    round). alpha = 1 without alpha_lr is local training. Travels: d up, d down.
+    mixes = "outputs" (FENDA-FL's numbers) predicts alpha v(x) + (1 - alpha) w(x). Every local step: w takes a step on
+    its own loss, then v one on the loss of the mix with the new w. After the first local step of a round alpha moves
+    by -alpha_lr (<v - w, alpha g_v + (1 - alpha) g_w> + 0.02 alpha), with g_v and g_w the gradients of the mix's
+    loss, and is cut to [0, 1]; it starts at 0.5 and stays with its client.
+    mixes = "weights" (the paper's algorithm 1) predicts with m = alpha v + (1 - alpha) w. Every local step, all from
+    the same v, w and alpha: w = w - lr g(w);  v = v - lr alpha g(m);  alpha = alpha - alpha_lr <v - w, g(m)>, cut to
+    [0, 1]; the paper's alpha_lr is lr. alpha = 1 without alpha_lr is local training. Travels: d up, d down.
     """
 
+    mixes: str = "outputs"
     alpha_lr: Any = searchable(0.01, log=(1e-4, 1.0))
     alpha: Any = searchable(0.5)
+
+    def __post_init__(self) -> None:
+        if self.mixes not in ("outputs", "weights"):
+            raise SpecError(f"mixes = {self.mixes!r}: {nearest(str(self.mixes), ('outputs', 'weights'))}")
 
     def parameters(self, model: Model) -> int:
         return 2 * model.trainable
@@ -40,6 +48,8 @@ class Apfl(Algorithm):
     def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
         gradient, w = site.gradient(lambda w: self.loss(w, batch, client, received, site), client["w"])
         w, optimizer_w = site.optimizer.step(w, gradient, client["optimizer_w"])
+        if self.mixes == "weights":
+            return self._mixed_step(client, batch, site) | {"w": w, "optimizer_w": optimizer_w}
         alpha = client["alpha"]
 
         def mixed_loss(v: Tensor, w: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -56,9 +66,29 @@ class Apfl(Algorithm):
         alpha = torch.where(site.step == 0, adapted, alpha)
         return {"w": w, "v": v, "alpha": alpha, "optimizer_w": optimizer_w, "optimizer_v": optimizer_v}
 
+    def _mixed_step(self, client: Tree, batch: Batch, site: Site) -> Tree:
+        """What a local step makes of v and alpha when weights are mixed."""
+
+        def loss(m: Tensor) -> tuple[Tensor, Tensor]:
+            forward = site.forward(m, batch, stream=1)
+            return site.loss(forward.output, batch), forward.w
+
+        alpha, v = client["alpha"], client["v"]
+        gradient, moved = site.gradient(loss, self._mixture(client, site))
+        slope = ((v - client["w"]) * gradient).sum()
+        v, optimizer_v = site.optimizer.step(site.moved(v, moved), alpha * gradient, client["optimizer_v"])
+        return {"v": v, "alpha": torch.clamp(alpha - self.alpha_lr * slope, 0, 1), "optimizer_v": optimizer_v}
+
+    @staticmethod
+    def _mixture(twins: Tree, site: Site) -> Tensor:
+        """The mixed weights; running statistics are those of v, which sees the mix's batches."""
+        return site.moved(twins["alpha"] * twins["v"] + (1 - twins["alpha"]) * twins["w"], twins["v"])
+
     def personal(self, client: Tree) -> Tree:
         return {"w": client["w"], "v": client["v"], "alpha": client["alpha"]}
 
     def predict(self, personal: Tree, x: Tensor, site: Site) -> Tensor:
+        if self.mixes == "weights":
+            return site.model(self._mixture(personal, site), x).output
         ours, theirs = site.model(personal["v"], x).output, site.model(personal["w"], x).output
         return personal["alpha"] * ours + (1 - personal["alpha"]) * theirs

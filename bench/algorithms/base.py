@@ -58,7 +58,9 @@ class Site:
     exchange: Exchange
     criterion: Callable[[Tensor, Tensor], Tensor]  # (output, targets) -> loss of each sample (b,)
     optimizer: Optimizer
+    optimizer_at: Callable[[Any], Optimizer]  # the same with another learning rate, decayed alike, for other numbers
     clients: int
+    weights: Tensor  # (C,) each client's share n_j / n of all training samples
     index: Tensor  # number of this client
     samples: Tensor  # number of its training samples
     steps: Tensor  # local steps it takes in this round

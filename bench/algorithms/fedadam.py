@@ -28,16 +28,21 @@ class FedAdam(Algorithm):
     beta1: ClassVar[float] = 0.9
     beta2: ClassVar[float] = 0.99
     tau: ClassVar[float] = 1e-9
+    v0: ClassVar[float] = 0.0
 
     def prepare(self, module: nn.Module) -> nn.Module:
         return without_running_statistics(module)
 
     def init_server(self, w: Tensor) -> Tree:
-        return {"w": w[0], "m": torch.zeros_like(w[0]), "v": torch.zeros_like(w[0])}
+        return {"w": w[0], "m": torch.zeros_like(w[0]), "v": torch.full_like(w[0], self.v0)}
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         # Differences first: where no client moved a weight, Delta is exactly 0 and not rounding over sqrt(rounding).
         delta = mean(uploads["w"] - server["w"], weights)
         m = self.beta1 * server["m"] + (1 - self.beta1) * delta
-        v = self.beta2 * server["v"] + (1 - self.beta2) * delta**2
+        v = self.second_moment(server["v"], delta)
         return {"w": server["w"] + self.server_lr * m / (torch.sqrt(v) + self.tau), "m": m, "v": v}
+
+    def second_moment(self, v: Tensor, delta: Tensor) -> Tensor:
+        """v of this round, from the previous round's."""
+        return self.beta2 * v + (1 - self.beta2) * delta**2

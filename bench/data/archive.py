@@ -45,13 +45,18 @@ def unpack(archive: Path, folder: Path, wanted: Callable[[str], bool] = lambda n
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        _fill(archive, scratch, wanted)
+        extract(archive, scratch, wanted)
+        for file in scratch.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        scratch.chmod(0o755)  # temporary folders are for their maker's eyes only, a cache may be shared
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fill(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
+def extract(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
+    """The same into a ``folder`` that is there, empty and not kept: what was written before an error stays in it."""
     limit = archive.stat().st_size * MOST_EXPANSION + ROOM
     seen: set[str] = set()
     total = 0
@@ -157,5 +162,8 @@ def _write(where: str, target: Path, content: BinaryIO | IO[bytes], size: int) -
         shutil.copyfileobj(content, file)
         if file.tell() != size:
             raise DataError(f"{where} has {file.tell()} bytes, it should have {size}; download the archive again")
-        file.flush()
-        os.fsync(file.fileno())
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())

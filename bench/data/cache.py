@@ -7,13 +7,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
 
-from bench.data import fetch
+from bench.data import fetch, seal
+from bench.files import write_whole
 from bench.types import DataError, content_hash
 
 Layout = Mapping[str, tuple[tuple[int, ...], str]]  # name -> shape, type of the numbers
@@ -30,17 +32,17 @@ def prepared(
 ) -> Arrays:
     """The arrays of data set ``name``, mapped from the cache; the first call lets ``fill`` write them there.
 
-    They belong to the raw files ``inputs`` (names, sizes and times of change; hashing the largest sets would take
-    longer than training on them), the source files ``code`` and the ``layout``: another of these makes other arrays.
-    Processes that ask at the same time prepare once, and what was not finished is not there. Changes to the returned
-    arrays stay in memory. Raises :class:`DataError` for a damaged or unwritable cache.
+    They belong to the content of the raw files ``inputs``, of the source files ``code``, and to the ``layout``:
+    another of these makes other arrays. Processes that ask at the same time prepare once, and what was not finished
+    is not there. Changes to the returned arrays stay in memory. Raises :class:`DataError` for a damaged or unwritable
+    cache.
     """
     key = {
-        "inputs": [[file.name, (state := file.stat()).st_size, state.st_mtime_ns] for file in inputs],
-        "code": [hashlib.sha256(file.read_bytes()).hexdigest() for file in code],
+        "inputs": _content(list(inputs)),
+        "code": [seal.sha256(file) for file in code],
         "layout": {array: [list(shape), kind] for array, (shape, kind) in layout.items()},
     }
-    folder = fetch._cache() / "prepared" / f"{name}-{content_hash(key)}"
+    folder = fetch.cache_folder() / "prepared" / f"{name}-{content_hash(key)}"
     if not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -50,28 +52,45 @@ def prepared(
         except OSError as error:
             reason = f"cannot be written ({error}); set BENCH_CACHE to a folder of yours with enough room"
             raise DataError(f"{folder} {reason}") from error
-    return {array: _mapped(folder, array, *layout[array]) for array in layout}
+    seal.check(folder, f"`silobench data prepare {name}` makes it anew")
+    # "c": writable, as torch wants it, in memory only
+    return {array: np.load(folder / f"{array}.npy", mmap_mode="c", allow_pickle=False) for array in layout}
 
 
-def verify(folder: Path) -> None:
-    """Read all arrays of a prepared ``folder``; raises :class:`DataError` for one that is not as it was written."""
-    for array, sha256 in json.loads((folder / "sha256.json").read_text()).items():
-        if _sha256(folder / f"{array}.npy") != sha256:
-            raise DataError(f"{folder / array}.npy has changed since it was prepared; delete the folder {folder}")
+def folders(name: str) -> list[Path]:
+    """Where arrays of data set ``name`` lie, of whatever inputs and code."""
+    places = (fetch.cache_folder() / "prepared").glob(f"{name}-{'[0-9a-f]' * 16}")
+    return sorted(place for place in places if place.is_dir())
+
+
+def _content(files: Sequence[Path]) -> str:
+    """SHA-256 over names and content of ``files``, remembered for as long as nobody changes them.
+
+    Reading the largest raw files takes longer than training on what is made of them.
+    """
+    stamps = [seal.stamp(file) for file in files]
+    state = {"files": [[str(file.absolute()), *mark] for file, mark in zip(files, stamps, strict=True)]}
+    memory = fetch.cache_folder() / "inputs" / content_hash(state)
+    if memory.is_file() and memory.stat().st_mtime_ns - seal.TICK > max(time for _, time in stamps):
+        return memory.read_text()
+    names_and_sums = json.dumps([[file.name, seal.sha256(file)] for file in files])
+    digest = hashlib.sha256(names_and_sums.encode()).hexdigest()
+    with suppress(OSError):  # a cache that only others may write to
+        write_whole(memory, digest.encode())
+    return digest
 
 
 def _prepare(folder: Path, layout: Layout, fill: Callable[[Arrays], None]) -> None:
+    for abandoned in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed: we hold the lock
+        shutil.rmtree(abandoned, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         arrays = {array: _created(scratch / f"{array}.npy", *layout[array]) for array in layout}
         fill(dict(arrays))
         for array in arrays.values():
             array.flush()
-        sums = {array: _sha256(scratch / f"{array}.npy") for array in layout}
-        with (scratch / "sha256.json").open("w") as file:
-            json.dump(sums, file)
-            file.flush()
-            os.fsync(file.fileno())
+        seal.close(scratch)
+        scratch.chmod(0o755)  # temporary folders are for their maker's eyes only, a cache may be shared
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -84,19 +103,3 @@ def _created(file: Path, shape: tuple[int, ...], kind: str) -> np.memmap:
         with file.open("r+b") as stream:
             os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
     return array
-
-
-def _mapped(folder: Path, array: str, shape: tuple[int, ...], kind: str) -> np.ndarray:
-    file = folder / f"{array}.npy"
-    try:
-        mapped = np.load(file, mmap_mode="c", allow_pickle=False)  # "c": writable, as torch wants it, in memory only
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{file} is damaged ({error}); delete the folder {folder}") from error
-    if mapped.shape != shape or mapped.dtype != np.dtype(kind):
-        raise DataError(f"{file} is damaged: {mapped.shape} {mapped.dtype}, not {shape} {kind}; delete {folder}")
-    return mapped
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,12 +20,15 @@ from urllib.parse import urljoin
 
 from filelock import FileLock
 
+from bench.data import seal
 from bench.data.archive import unpack
 from bench.types import DataError
 
 TIMEOUT = 30  # seconds without a byte from the server
 CHUNK = 1 << 16
 LIMIT = 1 << 30  # bytes of a file whose size is not published
+Watcher = Callable[[str, int, int | None], None]  # told path, bytes that are there, bytes of the whole file if known
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,11 @@ class Asset:
             raise DataError(f"{self.path}: an asset needs either a sha256 or an md5")
 
     @property
+    def digest(self) -> str:
+        """The published hash, of whichever kind."""
+        return self.sha256 or self.md5 or ""
+
+    @property
     def identity(self) -> str:
         """Hash and size in words, as far as they are known."""
         size = "" if self.size is None else f"{self.size} bytes, "
@@ -60,14 +71,14 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
     one is an error, never replaced by a download. Raises :class:`DataError` saying what to put where.
     """
     if place := find(asset.path, root):
-        if deviation := _deviation(asset, place):
+        if deviation := deviates(asset, place):
             raise DataError(f"{place} is not the published file: {deviation}; {_remedy(asset, place)}")
         return place
-    cached = _cache() / asset.path
-    if cached.is_file() and not _deviation(asset, cached):
+    cached = cache_folder() / asset.path
+    if cached.is_file() and not deviates(asset, cached):
         return cached
     if os.environ.get("BENCH_OFFLINE", "") not in ("", "0"):
-        searched = ", ".join(map(str, [*_folders(root), _cache()]))
+        searched = ", ".join(map(str, [*data_folders(root), cache_folder()]))
         raise DataError(
             f"{asset.path}: no intact copy in {searched}, and BENCH_OFFLINE forbids to download it; "
             + _remedy(asset, cached)
@@ -80,27 +91,54 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
 
 
 def locate_unpacked(asset: Asset, members: Collection[str], root: Path | None = None) -> Path:
-    """The folder in the cache that holds the ``members`` of the archive ``asset``, unpacked there the first time."""
-    folder = _cache() / f"{asset.path}-{(asset.sha256 or asset.md5 or '')[:16]}"
+    """The folder in the cache that holds the ``members`` of the archive ``asset``, unpacked there the first time.
+
+    Raises :class:`DataError` for a member that has changed since.
+    """
+    folder = unpacked_folder(asset)
     if not folder.is_dir():
         archive = locate(asset, root)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(folder.with_name(f"{folder.name}.lock")):
                 if not folder.is_dir():
-                    unpack(archive, folder, members.__contains__)
+                    _unpack_sealed(archive, folder, members)
         except OSError as error:
             raise DataError(f"{folder}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
+    seal.check(folder, f"delete the folder {folder}")
     return folder
+
+
+def unpacked_folder(asset: Asset) -> Path:
+    """Where in the cache members of the archive ``asset`` lie, once unpacked."""
+    return cache_folder() / f"{asset.path}-{asset.digest[:16]}"
+
+
+def _unpack_sealed(archive: Path, folder: Path, members: Collection[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as room:
+        content = Path(room) / "content"
+        unpack(archive, content, members.__contains__)
+        seal.close(content)
+        content.rename(folder)
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Tell ``watcher`` of every piece of a download until the block ends."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
 
 
 def find(path: str, root: Path | None = None) -> Path | None:
     """The user's own file for ``path``, unchecked: below ``root`` or ``BENCH_DATA``, there or directly by its name."""
-    places = (place for folder in _folders(root) for place in (folder / path, folder / Path(path).name))
+    places = (place for folder in data_folders(root) for place in (folder / path, folder / Path(path).name))
     return next((place for place in places if place.is_file()), None)
 
 
-def _folders(root: Path | None) -> list[Path]:
+def data_folders(root: Path | None) -> list[Path]:
     """The user's folders, in the order in which they are searched."""
     folders = []
     for origin, given in (("root", root), ("BENCH_DATA", os.environ.get("BENCH_DATA"))):
@@ -112,17 +150,17 @@ def _folders(root: Path | None) -> list[Path]:
     return folders
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
     return Path(os.environ.get("BENCH_CACHE") or "~/.cache/silobench").expanduser()
 
 
-def _deviation(asset: Asset, file: Path) -> str:
+def deviates(asset: Asset, file: Path) -> str:
     """How ``file`` differs from the published one; empty if it does not."""
-    algorithm, published = ("sha256", asset.sha256) if asset.sha256 else ("md5", asset.md5)
+    algorithm = "sha256" if asset.sha256 else "md5"
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, algorithm).hexdigest()
     size = file.stat().st_size
-    if digest == published and asset.size in (None, size):
+    if digest == asset.digest and asset.size in (None, size):
         return ""
     return f"expected {asset.identity}, found {size} bytes, {algorithm} {digest}"
 
@@ -137,44 +175,80 @@ def _is_packed(asset: Asset, url: str) -> bool:
 
 
 def _download(asset: Asset, target: Path) -> None:
-    """Fetch into ``target`` from the first mirror that sends the published bytes; one process at a time."""
+    """Fetch into ``target`` from the first mirror that sends the published bytes; one process at a time.
+
+    Where a connection broke, the next mirror, or the next call, continues.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.part")
+    part = target.with_name(f"{target.name}.{asset.digest[:16]}.part")
     failures = []
     with FileLock(target.with_name(f"{target.name}.lock")):
-        if target.is_file() and not _deviation(asset, target):
+        if target.is_file() and not deviates(asset, target):
             return
         for url in asset.urls:
-            try:
-                with part.open("wb") as file:
-                    capped = _Capped(file, LIMIT if asset.size is None else asset.size)
-                    _transfer(url, _Unpacking(capped) if _is_packed(asset, url) else capped)
-                    os.fsync(file.fileno())
-            except OSError as error:
-                failures.append(f"{url}: {error}")
-                continue
-            if deviation := _deviation(asset, part):
-                failures.append(f"{url}: {deviation}")
-                continue
-            part.replace(target)
-            return
-        part.unlink(missing_ok=True)
+            continued = part.exists()
+            failure = _attempt(asset, url, part)
+            if failure and continued and not part.exists():  # what was continued did not belong to the file
+                failure = _attempt(asset, url, part)
+            if not failure:
+                part.replace(target)
+                return
+            failures.append(f"{url}: {failure}")
     raise DataError(f"{asset.path}: cannot be downloaded ({'; '.join(failures)}); {_remedy(asset, target)}")
 
 
-class _Capped:
-    """A file that refuses to outgrow ``size`` bytes, so that no server can fill the disk."""
+def _attempt(asset: Asset, url: str, part: Path) -> str:
+    """Why ``part`` is not the whole file yet; empty if it is. It is kept where another attempt can continue it."""
+    packed = _is_packed(asset, url)
+    try:
+        with part.open("wb" if packed else "ab") as file:
+            capped = _Capped(file, asset)
+            _transfer(url, capped, _Unpacking(capped) if packed else capped)
+            os.fsync(file.fileno())
+        if deviation := deviates(asset, part):
+            raise _WrongFile(deviation)
+    except OSError as error:
+        # The bytes on the way are packed, those that are kept are not: a packed file cannot be continued.
+        if packed or isinstance(error, _WrongFile) or not part.stat().st_size:
+            part.unlink()
+        return str(error)
+    return ""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+
+class _WrongFile(OSError):
+    """What the server sends is not the published file."""
+
+
+class _Capped:
+    """The end of a file, which refuses to outgrow what is published, so that no server can fill the disk."""
+
+    def __init__(self, file: BinaryIO, asset: Asset) -> None:
         self.file = file
-        self.size = size
-        self.room = size
+        self.asset = asset
+        self.size = LIMIT if asset.size is None else asset.size
+        self.there = file.tell()
+
+    def answered(self, response: Any, **_: Any) -> None:
+        """Called by requests after every response, before it follows a redirect or reads on."""
+        target = urljoin(response.url, response.headers.get("location", ""))
+        if not target.startswith("https://"):
+            raise OSError(f"redirected to {target}, which is not https")
+        if response.status_code == 200:  # from the beginning, whatever was asked for
+            self.file.truncate(0)
+            self.there = 0
+        elif response.status_code == 416 or (
+            response.status_code == 206
+            and not response.headers.get("content-range", "").startswith(f"bytes {self.there}-")
+        ):
+            raise _WrongFile(f"the server cannot continue after {self.there} bytes")
 
     def write(self, chunk: bytes) -> None:
-        self.room -= len(chunk)
-        if self.room < 0:
-            raise OSError(f"the server sends more than the expected {self.size} bytes")
+        self.there += len(chunk)
+        if self.there > self.size:
+            raise _WrongFile(f"the server sends more than the expected {self.size} bytes")
         self.file.write(chunk)
+        if watcher := _watcher.get():
+            watcher(self.asset.path, self.there, self.asset.size)
 
     def flush(self) -> None:
         self.file.flush()
@@ -191,21 +265,20 @@ class _Unpacking:
         try:
             self.file.write(self.stream.decompress(chunk))
         except zlib.error as error:
-            raise OSError(f"the server sends no gzip file ({error})") from error
+            raise _WrongFile(f"the server sends no gzip file ({error})") from error
 
     def flush(self) -> None:
         self.file.flush()
 
 
-def _transfer(url: str, file: _Capped | _Unpacking) -> None:
+def _transfer(url: str, capped: _Capped, file: _Capped | _Unpacking) -> None:
     """Stream ``url`` into ``file``; raises OSError (which all errors of requests are)."""
     from pooch import HTTPDownloader  # only here: it takes longer to import than most files take to load
 
-    HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, hooks={"response": _stay_on_https})(url, file, None)
-
-
-def _stay_on_https(response: Any, **_: Any) -> None:
-    """Called by requests after every response, before it follows a redirect."""
-    target = urljoin(response.url, response.headers.get("location", ""))
-    if not target.startswith("https://"):
-        raise OSError(f"redirected to {target}, which is not https")
+    headers = {"Accept-Encoding": "identity"}  # a range of packed bytes would not be one of the file
+    if capped.there:
+        headers["Range"] = f"bytes={capped.there}-"
+    download = HTTPDownloader(
+        chunk_size=CHUNK, timeout=TIMEOUT, headers=headers, hooks={"response": capped.answered}
+    )
+    download(url, file, None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench.data import fetch
-from bench.data.archive import unpack
+from bench.data.archive import extract
 from bench.types import DataError
 
 
@@ -19,7 +19,7 @@ def find_any(names: Sequence[str], root: Path | None, remedy: str) -> Path:
 
     Earlier names go before later ones. Raises :class:`DataError` that ends with the ``remedy``: how to come by it.
     """
-    folders = [*fetch._folders(root), fetch._cache()]
+    folders = [*fetch.data_folders(root), fetch.cache_folder()]
     places = [folder / name for name in names for folder in folders]
     for place in places:
         if place.exists():
@@ -33,12 +33,11 @@ def unpacked(source: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
     if source.is_dir():
         yield source
         return
-    cache = fetch._cache()
+    cache = fetch.cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=cache) as room:
-        folder = Path(room) / "content"
-        unpack(source, folder, wanted)
-        yield folder
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=cache) as folder:
+        extract(source, Path(folder), wanted)
+        yield Path(folder)
 
 
 def optional(module: str, extra: str) -> ModuleType:

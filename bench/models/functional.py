@@ -99,6 +99,10 @@ class Model:
         """Whether the weight ``name`` belongs to the head."""
         return name.startswith(f"{self.head_prefix}.") or self.head_prefix == ""
 
+    def in_batch_norm(self, name: str) -> bool:
+        """Whether the weight (or running statistic) ``name`` belongs to a batch-norm layer, whatever its name."""
+        return isinstance(self.module.get_submodule(name.rpartition(".")[0]), _BATCH_NORMS)
+
     def split(self, w: Tensor) -> dict[str, Tensor]:
         """The weights by name, as views of ``w`` (d,)."""
         parts = torch.split(w, self.sizes)

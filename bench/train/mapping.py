@@ -166,10 +166,8 @@ class Stack(Mapper):
         def masked(state: Any, *rest: Any) -> Any:
             *others, active = rest
             after = step(0)(state, *others)
-            if not ragged:
-                return after
             # A client that has taken all its steps of the round waits for the others.
-            return pytree.tree_map(lambda new, old: torch.where(active, new, old), after, state)
+            return _in_order(state, after, lambda old, new: torch.where(active, new, old) if ragged else new)
 
         moment = ["SC", "SC", "SC", "SC", "", "SC"]
         return self._capture((name, ragged), lambda: _vmapped(masked, ["HSC", *kinds, *moment], "HSC"), arguments)
@@ -300,16 +298,30 @@ class Loop(Mapper):
     ) -> Grid:  # fmt: skip
         trained = {}
         for index in self.indices("HSC"):
-            now, mine = state[index], work[index[1:]]
-            fixed = self._pick(grids, kinds, "HSC", index)
+            mine, fixed = work[index[1:]], self._pick(grids, kinds, "HSC", index)
+            # Contiguous, so that a trace serves all mini-batches of a size, without a look at the trees at every step.
+            before, fixed = pytree.tree_map(torch.Tensor.contiguous, (state[index], fixed))
+            leaves: Sequence[Tensor]
+            leaves, structure = pytree.tree_flatten(before)
+            fixed_leaves = pytree.tree_leaves(fixed)
             x, y = source.samples[index[2]]
+            steppers: dict[int, Captured] = {}
             for number, rows in enumerate(mine.batches):
-                key = mine.keys[number]
-                seen = source.look(x[rows], key)
-                moment = (seen, y[rows], torch.full((len(rows),), 1 / len(rows)), key, torch.tensor(number))
-                now = self._call(name, step, "HSC", index, (now, *fixed, *moment))
-            trained[index] = now
+                key, size = mine.keys[number], len(rows)
+                moment = (source.look(x[rows], key), y[rows], torch.full((size,), 1 / size), key, torch.tensor(number))
+                if size not in steppers:
+                    now = pytree.tree_unflatten(leaves, structure)
+                    steppers[size] = self._stepper(name, step, index, (now, *fixed, *moment))
+                with torch.no_grad():
+                    leaves = steppers[size].flat(*leaves, *fixed_leaves, *moment)
+            trained[index] = pytree.tree_unflatten(leaves, structure)
         return trained
+
+    def _stepper(self, name: str, step: HookOf, index: Index, arguments: Any) -> Captured:
+        def ordered(state: Any, *rest: Any) -> Any:
+            return _in_order(state, step(index[2])(state, *rest))
+
+        return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments)
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
@@ -381,6 +393,11 @@ class Loop(Mapper):
         """The trees at one point of a grid of kind ``over``."""
         places = [tuple(index[over.index(axis)] for axis in kind) for kind in kinds]
         return tuple(grid[place] if place else grid for grid, place in zip(grids, places, strict=True))
+
+
+def _in_order(state: Any, after: Any, leaf: Callable[[Tensor, Tensor], Tensor] = lambda old, new: new) -> Any:
+    """The state ``after`` a step, its entries in the order of ``state``: the next step takes leaves by position."""
+    return pytree.tree_map(leaf, state, after)
 
 
 def _parts(rows: Tensor, size: int | None) -> tuple[Tensor, ...]:

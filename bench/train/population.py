@@ -163,14 +163,20 @@ class Rounds:
         model = self.population.models[c]
         trained = torch.arange(model.size) < model.trainable
         own = {k: v for k, v in hyper.items() if k not in names}
-        if "lr_decay" in own:
-            own["lr"] = own["lr"] * own.pop("lr_decay") ** moment["round"]
-        decays = None if model.trainable == model.size else trained.to(torch.float32)
-        kept = OPTIMIZERS[self.population.budget.optimizer](**own, decays=decays)
+        lr, lr_decay = own.pop("lr"), own.pop("lr_decay", None)
         restarts = self.population.budget.optimizer_state == "reset"
-        optimizer: Optimizer = Restarted(kept, moment["step"] == 0) if restarts else kept
+
+        def optimizer_at(lr: Any, decays: Tensor | None = None) -> Optimizer:
+            lr = lr if lr_decay is None else lr * lr_decay ** moment["round"]
+            kept = OPTIMIZERS[self.population.budget.optimizer](lr, **own, decays=decays)
+            return Restarted(kept, moment["step"] == 0) if restarts else kept
+
+        decays = None if model.trainable == model.size else trained.to(torch.float32)
         exchange, criterion = self.population.exchanges[c], self.population.criterion
-        return Site(model, exchange, criterion, optimizer, self.population.sizes["C"], **(facts | moment))  # type: ignore[arg-type]
+        return Site(
+            model, exchange, criterion, optimizer_at(lr, decays), optimizer_at, self.population.sizes["C"],
+            self.weights, **(facts | moment),  # type: ignore[arg-type]
+        )  # fmt: skip
 
     def _map(self, name: str, hook: Callable[..., Any], kinds: Sequence[str], *grids: Grid) -> Grid:
         """Map ``hook(algorithm, site, *trees)`` over all clients."""

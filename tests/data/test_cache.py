@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from bench.data import cache
+from bench.data import cache, seal
 from bench.types import DataError
 
 LAYOUT = {"x": ((4, 3), "float32"), "y": ((4,), "uint8")}
@@ -36,10 +43,12 @@ class Filler:
         arrays["y"][:] = 7
 
 
-def ask(source: Path, fill: Filler, layout: cache.Layout = LAYOUT) -> cache.Arrays:
+def ask(
+    source: Path, fill: Filler, layout: cache.Layout = LAYOUT, code: list[Path] | None = None
+) -> cache.Arrays:
     if not source.exists():
         source.write_text("raw")
-    return cache.prepared("toy", inputs=[source], code=[Path(__file__)], layout=layout, fill=fill)
+    return cache.prepared("toy", inputs=[source], code=code or [Path(__file__)], layout=layout, fill=fill)
 
 
 def visible(folder: Path) -> list[str]:
@@ -64,19 +73,39 @@ def test_tensors_share_the_mapped_memory_and_never_change_the_file(tmp_path: Pat
     assert ask(tmp_path / "raw", Filler())["x"].sum() == 66
 
 
-@pytest.mark.parametrize("change", ["content", "time", "name", "layout"])
+@pytest.mark.parametrize("change", ["content", "name", "layout", "code"])
 def test_other_inputs_make_other_arrays(tmp_path: Path, change: str):
     source, fill = tmp_path / "raw", Filler()
     ask(source, fill)
     layout = LAYOUT | {"z": ((1,), "uint8")} if change == "layout" else LAYOUT
     if change == "content":
         source.write_text("other")
-    elif change == "time":
-        os.utime(source, ns=(0, 0))
     elif change == "name":
         source = source.rename(tmp_path / "other")
-    ask(source, fill, layout)
+    code = [Path(cache.__file__)] if change == "code" else [Path(__file__)]
+    ask(source, fill, layout, code)
     assert fill.calls == 2
+
+
+def test_the_same_content_elsewhere_or_touched_makes_no_others(tmp_path: Path):
+    source, fill = tmp_path / "raw", Filler()
+    ask(source, fill)
+    os.utime(source, ns=(0, 0))
+    ask(source, fill)
+    (tmp_path / "moved").mkdir()
+    ask(source.rename(tmp_path / "moved" / "raw"), fill)
+    assert fill.calls == 1
+
+
+def test_inputs_that_nobody_touched_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    source = tmp_path / "raw"
+    source.write_text("raw")
+    os.utime(source, ns=(0, 0))
+    ask(source, Filler())
+    read, sha256 = [], seal.sha256
+    monkeypatch.setattr(seal, "sha256", lambda file: read.append(file) or sha256(file))
+    ask(source, Filler())
+    assert source not in read
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path, folder: Path):
@@ -131,16 +160,84 @@ def test_damaged_arrays_are_refused(tmp_path: Path, folder: Path, damage: str):
         np.save(file, np.zeros((2, 2), dtype=np.float32))
     else:
         file.write_bytes(file.read_bytes()[: -1 if damage == "cut" else 0])
-    with pytest.raises(DataError, match=r"x\.npy is damaged.*delete"):
+    with pytest.raises(DataError, match=r"x\.npy is damaged: .*; `silobench data prepare toy` makes it anew"):
         ask(tmp_path / "raw", Filler())
 
 
-def test_a_changed_byte_is_found_when_verified(tmp_path: Path, folder: Path):
+@given(position=st.integers(0, 10**6), flip=st.integers(1, 255), settled=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_any_changed_byte_is_found_before_use(position: int, flip: int, settled: bool):
+    with TemporaryDirectory() as room, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_CACHE", f"{room}/cache")
+        ask(Path(room) / "raw", Filler())
+        file = next(Path(room).glob("cache/prepared/toy-*/x.npy"))
+        if settled:  # long before the change
+            os.utime(file, ns=(0, 0))
+            ask(Path(room) / "raw", Filler())
+        raw = bytearray(file.read_bytes())
+        raw[position % len(raw)] ^= flip
+        file.write_bytes(raw)
+        with pytest.raises(DataError, match=r"x\.npy is damaged: expected sha256 .*; `silobench data prepare toy`"):
+            ask(Path(room) / "raw", Filler())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[]", b'{"x.npy": 1}', b"\xff"])
+def test_a_damaged_seal_is_refused(tmp_path: Path, folder: Path, content: bytes | None):
+    ask(tmp_path / "raw", Filler())
+    file = next(folder.glob(f"toy-*/{seal.SEAL}"))
+    file.unlink() if content is None else file.write_bytes(content)
+    with pytest.raises(DataError, match=r"seal\.json is damaged: not readable .*; `silobench data prepare toy`"):
+        ask(tmp_path / "raw", Filler())
+
+
+def test_a_change_that_leaves_no_trace_is_found_by_a_thorough_look(tmp_path: Path, folder: Path):
     ask(tmp_path / "raw", Filler())
     file = next(folder.glob("toy-*/x.npy"))
-    cache.verify(file.parent)
-    raw = bytearray(file.read_bytes())
-    raw[-1] ^= 1
-    file.write_bytes(raw)
-    with pytest.raises(DataError, match=r"x\.npy has changed since it was prepared; delete the folder"):
-        cache.verify(file.parent)
+    os.utime(file, ns=(0, 0))
+    ask(tmp_path / "raw", Filler())
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    os.utime(file, ns=(0, 0))
+    assert seal.deviations(file.parent) == {"x.npy": "", "y.npy": ""}
+    found = seal.deviations(file.parent, thorough=True)
+    assert found["x.npy"].startswith("expected sha256 ")
+    assert found["y.npy"] == ""
+
+
+PROCESS = """
+import os, sys, time
+from pathlib import Path
+from bench.data import cache
+log, source, patience = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+def fill(arrays):
+    with log.open("a") as file:
+        file.write("filled\\n")
+    arrays["x"][:] = 1
+    time.sleep(patience)
+    arrays["x"][:] = 2
+arrays = cache.prepared("toy", inputs=[source], code=[source], layout={"x": ((4,), "float32")}, fill=fill)
+print(arrays["x"].sum())
+"""
+
+
+def process(log: Path, source: Path, patience: float) -> subprocess.Popen[str]:
+    source.write_text("raw")
+    command = [sys.executable, "-c", PROCESS, str(log), str(source), str(patience)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_processes_at_the_same_time_prepare_once(tmp_path: Path):
+    processes = [process(tmp_path / "log", tmp_path / "raw", 0.5) for _ in range(3)]
+    assert [each.communicate(timeout=60) for each in processes] == [("8.0\n", "")] * 3
+    assert (tmp_path / "log").read_text() == "filled\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path, folder: Path):
+    killed = process(tmp_path / "log", tmp_path / "raw", 60)
+    while not (tmp_path / "log").exists():
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert any(name.startswith(".toy-") for name in visible(folder))
+    assert process(tmp_path / "log", tmp_path / "raw", 0).communicate(timeout=60) == ("8.0\n", "")
+    assert [name[:4] for name in visible(folder)] == ["toy-"]

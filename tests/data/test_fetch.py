@@ -16,7 +16,8 @@ from requests import ConnectionError as NoConnection
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 
-from bench.data.fetch import Asset, find, locate, locate_unpacked
+from bench.data.fetch import Asset, find, locate, locate_unpacked, watched
+from bench.data.seal import SEAL
 from bench.types import DataError
 
 CONTENT = b"1,2,3\n"
@@ -35,21 +36,43 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+class Broken(io.BytesIO):
+    """A connection that breaks where its bytes end."""
+
+    def read(self, size: int = -1) -> bytes:
+        if chunk := super().read(size):
+            return chunk
+        raise NoConnection("connection broken")
+
+
 class Server:
-    """Answers instead of the network: ``pages`` maps an address to (status, headers, body)."""
+    """Answers instead of the network: ``pages`` maps an address to (status, headers, body).
+
+    A page in ``continuing`` is sent from the byte on that is asked for, one in ``breaking`` breaks off after so many.
+    """
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.continuing: set[str] = set()
+        self.breaking: dict[str, int] = {}
         self.asked: list[str] = []
+        self.ranges: list[str | None] = []
 
     def send(self, request: PreparedRequest) -> Response:
         self.asked.append(str(request.url))
+        self.ranges.append(request.headers.get("Range"))
         if request.url not in self.pages:
             raise NoConnection("no route to host")
         response = Response()
         response.status_code, headers, body = self.pages[request.url]
         response.headers.update(headers)
-        response.raw = io.BytesIO(body)
+        if (asked := self.ranges[-1]) and request.url in self.continuing:
+            begin = int(asked.removeprefix("bytes=").removesuffix("-"))
+            response.status_code = 206 if begin < len(body) else 416
+            response.headers["Content-Range"] = f"bytes {begin}-{len(body) - 1}/{len(body)}"
+            body = body[begin:]
+        breaks = self.breaking.get(str(request.url))
+        response.raw = io.BytesIO(body) if breaks is None else Broken(body[:breaks])
         response.url, response.request = str(request.url), request
         return response
 
@@ -184,6 +207,48 @@ def test_without_a_good_mirror_everything_tried_is_told_and_nothing_left(cache: 
     assert left_in(cache) == []
 
 
+def test_the_next_mirror_continues_where_a_connection_broke(cache: Path, server: Server):
+    server.pages = {URL: (200, {}, CONTENT), MIRROR: (200, {}, CONTENT)}
+    server.breaking, server.continuing = {URL: 4}, {MIRROR}
+    assert locate(ASSET).read_bytes() == CONTENT
+    assert (server.asked, server.ranges) == ([URL, MIRROR], [None, "bytes=4-"])
+    assert left_in(cache) == ["file.data"]
+
+
+def test_the_next_call_continues_where_all_connections_broke(server: Server):
+    server.pages, server.breaking = {URL: (200, {}, CONTENT)}, {URL: 4}
+    with pytest.raises(DataError, match="connection broken"):
+        locate(ASSET)
+    server.breaking, server.continuing = {}, {URL}
+    assert locate(ASSET).read_bytes() == CONTENT
+    assert server.ranges[-1] == "bytes=4-"
+
+
+def test_a_server_that_cannot_continue_sends_all_again(server: Server):
+    server.pages = {URL: (200, {}, CONTENT), MIRROR: (200, {}, CONTENT)}
+    server.breaking = {URL: 4}
+    assert locate(ASSET).read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=4-"]
+
+
+@pytest.mark.parametrize("begun", [b"<htm", CONTENT + b"more"], ids=["of another file", "too long"])
+def test_a_wrong_beginning_is_not_continued_twice(cache: Path, server: Server, begun: bytes):
+    put(cache, begun, f"{ASSET.path}.{SHA256[:16]}.part")
+    server.pages, server.continuing = {URL: (200, {}, CONTENT)}, {URL}
+    assert locate(ASSET).read_bytes() == CONTENT
+    assert server.ranges == [f"bytes={len(begun)}-", None]
+    assert left_in(cache) == ["file.data"]
+
+
+def test_a_watcher_is_told_how_far_a_download_is(server: Server):
+    told: list[tuple[str, int, int | None]] = []
+    server.pages = {URL: (200, {}, CONTENT), MIRROR: (200, {}, CONTENT)}
+    server.breaking, server.continuing = {URL: 4}, {MIRROR}
+    with watched(lambda *news: told.append(news)):
+        locate(ASSET)
+    assert told == [(ASSET.path, 4, 6), (ASSET.path, 6, 6)]
+
+
 def test_callers_at_the_same_time_download_once(cache: Path, server: Server):
     server.pages[URL] = (200, {}, CONTENT)
     barrier = threading.Barrier(4)
@@ -283,7 +348,10 @@ def test_members_of_an_archive_are_unpacked_once(tmp_path: Path, cache: Path, se
     asset = Asset("made.zip", hashlib.sha256(body).hexdigest(), len(body), (URL,), "CC0")
     server.pages[URL] = (200, {}, body)
     folder = locate_unpacked(asset, ["inner/wanted"])
-    assert [file.name for file in folder.rglob("*") if file.is_file()] == ["wanted"]
+    assert sorted(file.name for file in folder.rglob("*") if file.is_file()) == [SEAL, "wanted"]
     (cache / "made.zip").unlink()
     assert locate_unpacked(asset, ["inner/wanted"]) == folder
     assert server.asked == [URL]
+    (folder / "inner" / "wanted").write_bytes(b"2")
+    with pytest.raises(DataError, match=r"wanted is damaged: expected sha256 .*; delete the folder"):
+        locate_unpacked(asset, ["inner/wanted"])

@@ -51,6 +51,14 @@ def mlp(inputs: int = 13, outputs: int = 1, *, hidden: int = 5, batch_norm: bool
         return Split(_extractor(inputs, hidden, batch_norm), _head(hidden, outputs))
 
 
+def deep(inputs: int = 13, outputs: int = 1, *, hidden: int = 5, seed: int = 0) -> nn.Module:
+    """Two hidden layers with ReLU: a model of three layers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        base = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+        return Split(base, _head(hidden, outputs))
+
+
 def parallel(
     inputs: int = 13, outputs: int = 1, *, hidden: int = 5, batch_norm: bool = False, seed: int = 0
 ) -> nn.Module:

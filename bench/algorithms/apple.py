@@ -1,0 +1,118 @@
+"""APPLE (Luo & Wu, 2022): every client learns how to mix everybody's core models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from bench.algorithms.base import Batch, Site, Tree, searchable
+from bench.algorithms.peers import Peers
+from bench.registry import register
+from bench.rng import derive, uniform
+from bench.types import SpecError, nearest
+
+OPTIONS = {"scheduler": ("cosine", "exponential"), "selection": ("paper", "uniform")}
+
+
+@register("apple")
+@dataclass(frozen=True)
+class Apple(Peers):
+    """A personal model is a mixture of all clients' core models, with mixing weights that the client learns.
+
+    w_i = sum_j p_ij c_j. Local step, with g the gradient of the batch's loss at w_i, both parts at once (eqs. 5, 6):
+    c_i = c_i - lr p_ii g;  p_ij = p_ij - p_lr (<g, c_j> + lambda(r) mu (p_ij - p0_j)), the gradient of
+    loss + lambda(r) mu/2 ||p_i - p0||^2. Cores begin apart, p at p0_j = n_j / n, and nothing bounds p. lambda falls
+    from 1 to 0 in the first ``fade`` rounds, r from 0: (1 + cos(pi r / fade)) / 2, or "exponential"
+    0.001^(r / fade), which the paper misprints. The released code leaves out the 1/2: its mu is half of the mu here.
+    Evaluated is w_i after local work: the own new core with the others as downloaded before it.
+
+    With a ``budget`` of M < C - 1 downloads, a core not downloaded stays in the mixture as it was. The initial cores
+    come from a common seed to everybody. Then cores never downloaded come first, in random order, and places left
+    are drawn, without replacement, with probability ~ b^|p_ij|, b = max(1.5, r M / C). selection = "uniform" draws
+    all at random: so does the released code, which never notes what it has downloaded.
+    Batch-norm's running statistics are not mixed but stay with their client. Travels: d up, (C - 1) d or M d down.
+    """
+
+    apart: ClassVar[bool] = True
+    optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
+    excluded: ClassVar[tuple[str, ...]] = ("weight_decay",)  # would draw p to 0
+    p_lr: Any = searchable(1e-3, log=(1e-4, 1e-2))
+    mu: Any = searchable(0.1, log=(1e-3, 1.0))
+    fade: Any = searchable(48)
+    budget: int | None = None
+    scheduler: str = "cosine"
+    selection: str = "paper"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, known in OPTIONS.items():
+            if getattr(self, option) not in known:
+                raise SpecError(f"{option} = {getattr(self, option)!r}: {nearest(str(getattr(self, option)), known)}")
+
+    def init_client(self, w: Tensor, site: Site) -> Tree:
+        p = site.weights
+        state = {"w": w, "p": p, "mixed": w, "optimizer": site.optimizer.init(w), "optimizer_p": site.optimizer.init(p)}
+        if self.limited(site.clients):
+            state |= {"cores": w.expand(site.clients, -1), "visited": torch.zeros(site.clients, dtype=torch.bool)}
+        return state
+
+    def start(self, client: Tree, received: Tree, site: Site) -> Tree:
+        if not self.limited(site.clients):
+            return client
+        first = site.round == 0
+        chosen = self._chosen(client, site)
+        cores = torch.where((chosen | first)[:, None], received["models"], client["cores"])
+        return {**client, "cores": cores, "visited": client["visited"] | (chosen & ~first)}
+
+    def _chosen(self, client: Tree, site: Site) -> Tensor:
+        """Which cores (C,) to download."""
+        assert self.budget is not None
+        u = place = uniform(site.key ^ derive("download"), site.clients)
+        if self.selection == "paper":
+            b = torch.clamp(site.round * self.budget / site.clients, min=1.5)
+            # Alarms after exponential times with rates b^|p| go off in the order of draws without replacement.
+            place = torch.where(client["visited"], -torch.log(u) / b ** client["p"].abs(), u - 1)
+        place = torch.where(_own(site), torch.inf, place)
+        return place.argsort().argsort() < self.budget
+
+    def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        own, p, core, cores = _own(site), client["p"], client["w"], self._cores(client, received, site)
+        w = self._mixture(client, cores, site)
+        gradient, moved = site.gradient(lambda w: self.loss(w, batch, client, received, site), w)
+        slope = torch.where(own, core @ gradient, cores @ gradient)
+        slope = slope + self._pull(site) * (p - site.weights)
+        ours = (p * own).sum() * gradient
+        core, optimizer = site.optimizer.step(site.moved(core, moved), ours, client["optimizer"])
+        p, optimizer_p = site.optimizer_at(self.p_lr).step(p, slope, client["optimizer_p"])
+        return {**client, "w": core, "p": p, "optimizer": optimizer, "optimizer_p": optimizer_p}
+
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        mixed = self._mixture(client, self._cores(client, received, site), site)
+        return super().end({**client, "mixed": mixed}, received, site)
+
+    def personal(self, client: Tree) -> Tree:
+        return {"w": client["mixed"], "p": client["p"]}
+
+    def _cores(self, client: Tree, received: Tree, site: Site) -> Tensor:
+        """Everybody's cores (C, d) as this client knows them; its own row is out of date."""
+        cores: Tensor = client["cores"] if self.limited(site.clients) else received["models"]
+        return cores
+
+    def _mixture(self, client: Tree, cores: Tensor, site: Site) -> Tensor:
+        own, p = _own(site), client["p"]
+        mixed = torch.where(own, 0, p) @ cores + (p * own).sum() * client["w"]
+        return site.moved(mixed, client["w"])
+
+    def _pull(self, site: Site) -> Tensor:
+        """lambda(r) mu."""
+        share = site.round / self.fade
+        falling = (1 + torch.cos(torch.pi * share)) / 2 if self.scheduler == "cosine" else 0.001**share
+        return torch.where(share < 1, self.mu * falling, 0)
+
+
+def _own(site: Site) -> Tensor:
+    """Which client (C,) this one is."""
+    return torch.arange(site.clients) == site.index

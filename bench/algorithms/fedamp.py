@@ -1,0 +1,59 @@
+"""FedAMP (Huang et al., 2021, algorithm 1): similar clients pass messages to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.algorithms.base import Algorithm, Batch, Site, Tree, searchable, squared_distance
+from bench.registry import register
+
+
+@register("fedamp")
+@dataclass(frozen=True)
+class FedAMP(Algorithm):
+    """Every client is drawn to a cloud model of its own, a mean of all models in which similar ones weigh more.
+
+    Server: u_i = sum_j xi_ij w_j, with xi_ij = alpha_k A'(||w_i - w_j||^2) for j != i, A'(x) = exp(-x / sigma) / sigma,
+    and xi_ii the rest to 1 (negative where alpha_k is too large). Client: w_i minimises
+    F_i(w) + lam / (2 alpha_k) ||w - u_i||^2 by local steps that go on from its own weights. alpha_k is ``alpha``
+    times ``alpha_decay`` after every ``interval`` rounds. lam = 0 is local training. Travels: d up, d down.
+    """
+
+    lam: Any = searchable(1.0, log=(1e-2, 1e2))
+    alpha: Any = searchable(1e4, log=(1.0, 1e4))
+    alpha_decay: Any = searchable(0.1)
+    sigma: Any = searchable(1e6, log=(1.0, 1e6))
+    interval: int = 30
+
+    def init_server(self, w: Tensor) -> Tree:
+        return {"u": w, "round": torch.tensor(0)}
+
+    def download(self, server: Tree, client: Tensor) -> Tree:
+        return {"u": server["u"].index_select(0, client[None])[0]}
+
+    def start(self, client: Tree, received: Tree, site: Site) -> Tree:
+        return client
+
+    def loss(self, w: Tensor, batch: Batch, client: Tree, received: Tree, site: Site) -> tuple[Tensor, Tensor]:
+        loss, moved = super().loss(w, batch, client, received, site)
+        pull = self.lam / (2 * self._alpha(site.round))
+        return loss + pull * squared_distance(site.share(w), received["u"]), moved
+
+    def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+        round_ = server["round"] + 1
+        return {"u": self.attention(uploads["w"], self._alpha(round_)) @ uploads["w"], "round": round_}
+
+    def attention(self, models: Tensor, alpha: Tensor) -> Tensor:
+        """The weights xi (C, C) of the models (C, d) in each client's cloud model."""
+        distances = torch.stack([((models - model) ** 2).sum(1) for model in models])
+        xi = alpha * torch.exp(-distances / self.sigma) / self.sigma
+        own = torch.eye(len(models), dtype=torch.bool)
+        others = torch.where(own, 0, xi)
+        return torch.where(own, 1 - others.sum(1), others)
+
+    def _alpha(self, round_: Tensor) -> Tensor:
+        return self.alpha * self.alpha_decay ** (round_ // self.interval)

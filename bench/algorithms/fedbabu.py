@@ -1,0 +1,41 @@
+"""FedBABU (Oh, Kim & Yun, 2022, algorithm 1): the base is federated, the head waits for fine-tuning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bench.algorithms.base import Batch, Site, Tree
+from bench.algorithms.fedper import FedPer
+from bench.registry import register
+
+
+@register("fedbabu")
+@dataclass(frozen=True)
+class FedBABU(FedPer):
+    """Clients train the base under an untrained head; after the last round each fine-tunes the whole model.
+
+    The head keeps its random initial weights, the same everywhere, until fine-tuning, which takes ``epochs`` epochs
+    at the same learning rate with a fresh optimiser. PLayer-FL's numbers are of ``head_only``, with one epoch. Of the
+    checkpoints only "latest" is sure to be fine-tuned. Travels: d_base up, d_base down.
+    """
+
+    epochs: int = 5
+    head_only: bool = False
+
+    def init_client(self, w: Tensor, site: Site) -> Tree:
+        return {**super().init_client(w, site), "fresh": site.optimizer.init(w)}
+
+    def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        after = super().step(client, received, batch, site)
+        return {**after, "w": site.install(client["w"], site.share(after["w"]))}
+
+    def tuning(self, last: bool) -> int:
+        return self.epochs if last else 0
+
+    def tune(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        # What tuning does is forgotten after the evaluation, so its optimiser is fresh in every round.
+        after = super().step({**client, "optimizer": client["fresh"]}, received, batch, site)
+        w = site.install(after["w"], site.share(client["w"])) if self.head_only else after["w"]
+        return {**client, "w": w, "fresh": after["optimizer"]}

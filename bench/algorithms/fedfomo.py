@@ -1,0 +1,80 @@
+"""FedFomo (Zhang et al., 2021): every client weighs other clients' models by what they do for its own loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from bench.algorithms.base import Site, Tree, searchable
+from bench.algorithms.peers import Peers
+from bench.registry import register
+from bench.rng import derive, uniform
+
+
+@register("fedfomo")
+@dataclass(frozen=True)
+class FedFomo(Peers):
+    """First-order model optimisation: move towards the models that lower the client's own validation loss.
+
+    s_n = (L(v) - L(w_n)) / ||w_n - v||, with L the loss on the client's validation samples, v the weights its last
+    local training began with, and w_n the models downloaded and its own trained one. With a_n = max(s_n, 0) over
+    their sum, w = v + sum_n a_n (w_n - v), and w = v where no model helps; local training follows. Evaluated is the
+    model after local training.
+
+    With a ``budget`` of M < C - 1 downloads, each is the best by affinity - the sum of all s_n so far - among those
+    left, or with probability max(epsilon - epsilon_decay r, 0) in round r any of them. The released code's norm is
+    L1 unless told otherwise; here it is L2, as in the paper. Travels: d up, (C - 1) d or M d down.
+    """
+
+    validates: ClassVar[bool] = True
+    epsilon: Any = searchable(0.3)
+    epsilon_decay: Any = searchable(0.05)
+    budget: int | None = None
+
+    def init_client(self, w: Tensor, site: Site) -> Tree:
+        return {**super().init_client(w, site), "began": w, "trained": w, "affinity": torch.zeros(site.clients)}
+
+    def start(self, client: Tree, received: Tree, site: Site) -> Tree:
+        everybody, began = torch.arange(site.clients), client["began"]
+        chosen = self._chosen(client, site) if self.limited(site.clients) else everybody
+        models = received["models"][chosen]
+        loss = self._loss(began, site)
+        worth = torch.stack([self._worth(loss - self._loss(w, site), site.trained(w - began)) for w in models])
+        useful = torch.clamp(worth, min=0)
+        shares = useful / torch.where(useful.sum() > 0, useful.sum(), 1)
+        w = began + shares @ (models - began)
+        affinity = client["affinity"].scatter_add(0, chosen, worth)
+        return {**client, "w": w, "began": w, "affinity": affinity}
+
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        return super().end({**client, "trained": client["w"]}, received, site)
+
+    def personal(self, client: Tree) -> Tree:
+        return {"w": client["trained"]}
+
+    def _chosen(self, client: Tree, site: Site) -> Tensor:
+        """The client's own number and those (M,) of the models to download."""
+        assert self.budget is not None
+        order = uniform(site.key ^ derive("order"), site.clients).argsort()
+        epsilon = self.epsilon - self.epsilon_decay * site.round
+        explores = uniform(site.key ^ derive("explore"), self.budget) < epsilon
+        left, places = order != site.index, []
+        for explore in explores:
+            # Equal values are taken in the random order, and to an explorer all are equal.
+            value = torch.where(explore, 0, client["affinity"][order])
+            places.append(torch.where(left, value, -torch.inf).argmax())
+            left = left & (torch.arange(site.clients) != places[-1])
+        return torch.cat([site.index[None], order[torch.stack(places)]])
+
+    @staticmethod
+    def _loss(w: Tensor, site: Site) -> Tensor:
+        assert site.validation is not None
+        return site.loss(site.model(w, site.validation.x).output, site.validation)
+
+    @staticmethod
+    def _worth(gain: Tensor, move: Tensor) -> Tensor:
+        distance = move.norm()
+        return torch.where(distance > 0, gain / torch.where(distance > 0, distance, 1), 0)

@@ -1,0 +1,29 @@
+"""FedProx with fine-tuning (FedProx-FT of APPLE's table 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from bench.algorithms.base import Batch, Site, Tree
+from bench.algorithms.fedprox import FedProx
+from bench.registry import register
+
+
+@register("fedprox_ft")
+@dataclass(frozen=True)
+class FedProxFT(FedProx):
+    """FedProx in which every client tunes a copy of the global model before it is evaluated, as in FedAvg-FT.
+
+    Local steps minimise F_i(w) + mu/2 ||w - w^t||^2, tuning steps F_i(w) alone: ``epochs`` epochs after every round
+    or, with every_round = false, after the last one only. Travels: d up, d down.
+    """
+
+    epochs: int = 1
+    every_round: bool = True
+
+    def tuning(self, last: bool) -> int:
+        return self.epochs if last or self.every_round else 0
+
+    def tune(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        return dataclasses.replace(self, mu=0.0).step(client, received, batch, site)

@@ -1,0 +1,36 @@
+"""FedRep (Collins et al., 2021, algorithm 1): the head's steps first, then the base's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from bench.algorithms.base import Batch, Site, Tree
+from bench.algorithms.fedper import FedPer
+from bench.registry import register
+
+
+@register("fedrep")
+@dataclass(frozen=True)
+class FedRep(FedPer):
+    """Every round trains the personal head on the received base, then the base under the new head.
+
+    Of every ``head_epochs`` + ``base_epochs`` local epochs the first train the head and the others the base; a number
+    of local steps is divided likewise, and rounded in the base's favour. The paper trains ten epochs of the head, then
+    one of the base. Either turn begins with a fresh optimiser. The server averages the bases, weighted by samples.
+    Travels: d_base up, d_base down.
+    """
+
+    head_epochs: int = 10
+    base_epochs: int = 1
+
+    def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        turn = torch.floor(site.steps * self.head_epochs / (self.head_epochs + self.base_epochs))
+        begins = (site.step == 0) | (site.step == turn)
+        fresh = site.optimizer.init(client["w"])
+        state = {name: torch.where(begins, fresh[name], kept) for name, kept in client["optimizer"].items()}
+        after = super().step({**client, "optimizer": state}, received, batch, site)
+        with_head = site.install(after["w"], site.share(client["w"]))
+        with_base = site.install(client["w"], site.share(after["w"]))
+        return {**after, "w": torch.where(site.step < turn, with_head, with_base)}

@@ -1,0 +1,60 @@
+"""Global Layers (Obeidi, 2023, algorithm 1, BatchAlignedFedAvg): inner layers federated, the others personal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench.algorithms.base import Algorithm, Site, Tree, count, searchable, uniform_mean
+from bench.models.functional import Model
+from bench.registry import register
+from bench.types import SpecError, nearest
+
+
+@register("global_layers")
+@dataclass(frozen=True)
+class GlobalLayers(Algorithm):
+    """Clients share the inner ``layers`` of their models, which may differ in features and classes.
+
+    All of (u_k, omega_k, v_k) takes local steps; then omega = 1/K sum_k omega_k, with equal weights (a_k = 1), and
+    omega_k <- (1 - rate) omega_k + rate omega. The printed numbers have rate 1, one aggregation an epoch, and no
+    common start: up to the first aggregation every client keeps its own initial omega_k. Algorithm 1 prints a sum for
+    the mean, rate and 1 - rate exchanged, and aggregates after every mini-batch. The number of mini-batches in an
+    epoch is fixed (Budget.batches): local_epochs = 1 aggregates after every epoch, local_steps = 1 after every batch.
+
+    The paper's FedAvg is this with every layer but the first: in the authors' code the first stays private.
+    Travels: |omega| up, |omega| down.
+    """
+
+    rate: Any = searchable(1.0)
+    layers: tuple[str, ...] = ("layer2", "layer3", "layer4")
+
+    def prepare(self, module: nn.Module) -> nn.Module:
+        known = [name for name, _ in module.named_modules() if name]
+        for layer in self.layers:
+            if layer not in known:
+                raise SpecError(f"layers: the model has no layer {layer!r}: {nearest(layer, known)}")
+        return module
+
+    def shared(self, name: str, model: Model) -> bool:
+        return any(name.startswith(f"{layer}.") for layer in self.layers)
+
+    def init_server(self, w: Tensor) -> Tree:
+        return {"w": w[0], "begun": w.new_zeros(())}
+
+    def download(self, server: Tree, client: Tensor) -> Tree:
+        return {"w": server["w"], "begun": server["begun"]}
+
+    def start(self, client: Tree, received: Tree, site: Site) -> Tree:
+        own = site.share(client["w"])
+        mixed = torch.lerp(own, received["w"], self.rate * received["begun"])
+        return {**client, "w": site.install(client["w"], mixed)}
+
+    def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+        return {"w": uniform_mean(uploads["w"]), "begun": torch.ones_like(server["begun"])}
+
+    def floats(self, message: Tree) -> int:
+        return count(message["w"])

@@ -1,0 +1,22 @@
+"""LG-FedAvg (Liang et al., 2020, algorithm 1): personal base, federated head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.algorithms.base import Algorithm
+from bench.models.functional import Model
+from bench.registry import register
+
+
+@register("lg_fedavg")
+@dataclass(frozen=True)
+class LGFedAvg(Algorithm):
+    """Base and head are trained together; every client keeps its base, the server averages the heads.
+
+    The mirror image of FedPer, with the same head: the model's ``head``, or its last layer with parameters. It
+    begins from the initial weights, not from a model that FedAvg has trained. Travels: d_head up, d_head down.
+    """
+
+    def shared(self, name: str, model: Model) -> bool:
+        return model.in_head(name)

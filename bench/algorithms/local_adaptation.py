@@ -1,0 +1,24 @@
+"""LocalAdaptation: FedAvg, then local epochs (Yu, Bagdasaryan & Shmatikov, 2020), as PLayer-FL compares with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.algorithms.fedavg import FedAvg
+from bench.registry import register
+
+
+@register("local_adaptation")
+@dataclass(frozen=True)
+class LocalAdaptation(FedAvg):
+    """FedAvg; after the last round every client trains the global model on for some epochs of its own.
+
+    It is FedAvg-FT with every_round = false. PLayer-FL's numbers are of one epoch, at the same learning rate and with
+    the optimiser state the client has; 0 epochs are FedAvg. Of the checkpoints only "latest" is sure to be adapted:
+    "global" and "local" keep the model of an earlier round if its validation loss was lower. Travels: d up, d down.
+    """
+
+    epochs: int = 1
+
+    def tuning(self, last: bool) -> int:
+        return self.epochs if last else 0

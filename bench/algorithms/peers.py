@@ -1,0 +1,45 @@
+"""What APPLE and FedFomo have in common: clients download other clients' models, not an average of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bench.algorithms.base import Algorithm, Tree
+from bench.types import SpecError
+
+
+@dataclass(frozen=True)
+class Peers(Algorithm):
+    """The server keeps every client's model; a client downloads those of all others, or of ``budget`` of them.
+
+    A client chooses by what only it knows, so ``received["models"]`` (C, d) holds them all, its own included; only
+    those it chose may be used, and only they are counted as travelling.
+    """
+
+    budget: int | None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and (type(self.budget) is not int or self.budget < 1):
+            raise SpecError(f"budget = {self.budget!r}: expected a whole number of downloads, at least 1")
+
+    def limited(self, clients: int) -> bool:
+        """Whether the budget leaves out any of the other clients."""
+        return self.budget is not None and self.budget < clients - 1
+
+    def init_server(self, w: Tensor) -> Tree:
+        return {"models": w}
+
+    def download(self, server: Tree, client: Tensor) -> Tree:
+        return {"models": server["models"]}
+
+    def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+        return {"models": uploads["w"]}
+
+    def floats(self, message: Tree) -> int:
+        if "models" not in message:
+            return super().floats(message)
+        clients, size = message["models"].shape
+        downloads = self.budget if self.budget is not None and self.limited(clients) else clients - 1
+        return downloads * size

@@ -1,0 +1,77 @@
+"""pFedLA (Ma, Zhang, Guo & Xu, 2022): hypernetworks learn whose layers each client's model is made of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad
+
+from bench.algorithms.base import Algorithm, Site, Tree, searchable
+from bench.models.functional import Model
+from bench.registry import register
+from bench.rng import derive, uniform
+
+
+def layer_weights(hyper: Tree) -> Tensor:
+    """alpha (L, C): for each layer, softmax(W2 relu(W1 v + b1) + b2) over the clients."""
+    hidden = torch.relu(torch.einsum("lhe,e->lh", hyper["W1"], hyper["v"]) + hyper["b1"])
+    return torch.softmax(torch.einsum("lch,lh->lc", hyper["W2"], hidden) + hyper["b2"], dim=1)
+
+
+def mix(alpha: Tensor, models: Tensor, model: Model) -> Tensor:
+    """The weights (d,) whose layer l is sum_j alpha_lj times layer l of ``models`` (C, d)."""
+    return (model.by_layer(alpha).T * models).sum(0)
+
+
+@register("pfedla")
+@dataclass(frozen=True)
+class PFedLA(Algorithm):
+    """A hypernetwork per client weighs all clients' models, layer by layer, into the model the client trains from.
+
+    theta_i^l = sum_j alpha_i^{l,j} theta_j^l with alpha_i = HN_i(v_i; psi_i), theta_j what client j trained last. After
+    local training moved theta_i by Delta, v_i and psi_i take a step hn_lr (d theta_i / d v_i)^T Delta (psi_i likewise):
+    towards where training went. HN_i has, for every layer, its own hidden layer, as in PLayer-FL's code, where no
+    gradient reached it: hn_lr = 0 keeps the random weights that PLayer-FL's numbers were made with. Embedding and
+    hidden sizes there: 32 and 64 (FMNIST, EMNIST), 16 and 16 (Heart), else 64 and 128. What the server keeps of a
+    client (v_i, psi_i) is in the client's state here, but does not travel. Travels: d up, d down.
+    """
+
+    hn_lr: Any = searchable(0.01, log=(1e-4, 10.0))
+    embedding: int = 32
+    hidden: int = 64
+
+    def init_client(self, w: Tensor, site: Site) -> Tree:
+        layers, e, h = len(site.model.layers), self.embedding, self.hidden
+        shapes = {"v": (e,), "W1": (layers, h, e), "b1": (layers, h), "W2": (layers, site.clients, h),
+                  "b2": (layers, site.clients)}  # fmt: skip
+        # Uniform draws: v of variance 1, weights and biases as a linear layer's of that many inputs.
+        bounds = {"v": math.sqrt(3), "W1": e**-0.5, "b1": e**-0.5, "W2": h**-0.5, "b2": h**-0.5}
+        draws = {name: uniform(site.key ^ derive("hypernetwork", name), math.prod(shapes[name])) for name in shapes}
+        hyper = {name: bounds[name] * (2 * draws[name].view(shapes[name]) - 1) for name in shapes}
+        return {**super().init_client(w, site), "hyper": hyper}
+
+    def init_server(self, w: Tensor) -> Tree:
+        return {"w": w}
+
+    def start(self, client: Tree, received: Tree, site: Site) -> Tree:
+        return {**client, "w": mix(layer_weights(client["hyper"]), received["w"], site.model)}
+
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        began = self.start(client, received, site)["w"]
+
+        def along(hyper: Tree) -> Tensor:
+            return (mix(layer_weights(hyper), received["w"], site.model) * (client["w"] - began)).sum()
+
+        slope = grad(along)(client["hyper"])
+        hyper = {name: value + self.hn_lr * slope[name] for name, value in client["hyper"].items()}
+        return {**client, "hyper": hyper}, {"w": client["w"]}
+
+    def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+        return {"w": uploads["w"]}
+
+    def floats(self, message: Tree) -> int:
+        return message["w"].shape[-1]

@@ -1,0 +1,82 @@
+"""PLayer-FL (Elhussein & Gürsoy, 2025, equations 2 and 3): the layers before a jump in sensitivity are federated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.algorithms.base import Algorithm, Batch, Site, Tree, mean, searchable
+from bench.models.functional import Model
+from bench.registry import register
+
+
+def trained_weights(model: Model) -> Tensor:
+    """n_l (L,): how many trained weights each layer has."""
+    return model.layer_sums((torch.arange(model.size) < model.trainable).to(torch.float32))
+
+
+def federation_sensitivity(model: Model, w: Tensor, gradient: Tensor) -> Tensor:
+    """F_l = sum_{k<=l} 1/n_k sum_p (w_p g_p)^2 (L,), over the trained weights p of layer k (equation 2).
+
+    ``gradient`` (d,) is the loss's at ``w`` (d,), with zeros wherever a weight is not trained.
+    """
+    return torch.cumsum(model.layer_sums((w * gradient) ** 2) / trained_weights(model).clamp(min=1), 0)
+
+
+@register("player_fl")
+@dataclass(frozen=True)
+class PLayerFL(Algorithm):
+    """The first layers are federated, as many as their federation sensitivity says; the others stay with the client.
+
+    After the first round (one epoch in the paper) the server adds up the clients' F_l (equation 2), and federates the
+    first p layers from then on, p the smallest with F_{p+1} / F_p > threshold (equation 3), all if there is none. The
+    gradient is that of the round's last local step. The threshold is not published; 1.1 to 1.2 gives the paper's
+    layers (Table A.2) on its own curves except on Fed-Heart-Disease. The published numbers are of fixed lists:
+    ``layers`` is their p. PLayer-FL-1 and +1 federate one layer fewer or more: ``shift``. All layers is FedAvg, none is
+    local training. Travels: d up, d down in the first round and as counted; then the weights of the first p layers.
+    """
+
+    threshold: Any = searchable(1.15, log=(1.02, 4.0))
+    layers: int | None = None
+    shift: int = 0
+
+    def init_client(self, w: Tensor, site: Site) -> Tree:
+        return {**super().init_client(w, site), "sensitivity": torch.zeros(len(site.model.layers))}
+
+    def init_server(self, w: Tensor) -> Tree:
+        return {"w": w[0], "p": torch.tensor(-1)}
+
+    def download(self, server: Tree, client: Tensor) -> Tree:
+        return {"w": server["w"], "p": server["p"]}
+
+    def start(self, client: Tree, received: Tree, site: Site) -> Tree:
+        federated = torch.arange(len(site.model.layers)) < received["p"]
+        return {**client, "w": torch.where(site.model.by_layer(federated), received["w"], client["w"])}
+
+    def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
+        gradient, w = site.gradient(lambda w: self.loss(w, batch, client, received, site), client["w"])
+        sensitivity = federation_sensitivity(site.model, client["w"], gradient)
+        w, state = site.optimizer.step(w, gradient, client["optimizer"])
+        return {"w": w, "optimizer": state, "sensitivity": sensitivity}
+
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        return client, {"w": client["w"], "sensitivity": client["sensitivity"]}
+
+    def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
+        p = torch.where(server["p"] < 0, self.transition(uploads), server["p"])
+        return {"w": mean(uploads["w"], weights), "p": p}
+
+    def transition(self, uploads: Tree) -> Tensor:
+        """How many layers to federate (an integer), given what all clients uploaded."""
+        total = uploads["sensitivity"].sum(0)
+        jumps = total[1:] > self.threshold * total[:-1]
+        p = (torch.cumsum(jumps, 0) == 0).sum() + 1
+        if self.layers is not None:
+            p = torch.full_like(p, self.layers)
+        return torch.clamp(p + self.shift, 0, len(total))
+
+    def floats(self, message: Tree) -> int:
+        return message["w"].numel()

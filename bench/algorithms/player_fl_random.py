@@ -1,0 +1,36 @@
+"""PLayer-FL-Random (Elhussein & Gürsoy, 2025, Table 1): PLayer-FL's control, cut at a random layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bench.algorithms.base import Site, Tree
+from bench.algorithms.player_fl import PLayerFL
+from bench.registry import register
+from bench.rng import derive, uniform
+
+
+@register("player_fl_random")
+@dataclass(frozen=True)
+class PLayerFLRandom(PLayerFL):
+    """PLayer-FL that federates up to a random layer: neither the one PLayer-FL would choose nor the last.
+
+    p is drawn once per run, evenly from 1 .. L - 1 without PLayer-FL's own (``threshold`` or ``layers``, as there); a
+    model of two layers leaves nothing else to draw. Runs of one seed draw the same order of preference. Travels: as
+    PLayer-FL.
+    """
+
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        client, upload = super().end(client, received, site)
+        draws = uniform(site.key ^ derive("federated layers"), len(site.model.layers))
+        return client, {**upload, "draws": draws}
+
+    def transition(self, uploads: Tree) -> Tensor:
+        own, draws = super().transition(uploads), uploads["draws"][0]  # the server draws; here by its first client
+        number = torch.arange(1, len(draws) + 1)
+        # The best draw wins; PLayer-FL's own comes after all others, and all layers last.
+        preference = torch.where(number == own, 0.0, draws) - (number == len(draws)).to(draws.dtype)
+        return 1 + torch.argmax(preference)

@@ -1,0 +1,99 @@
+"""The cards beside the data sets, as a program reads them: facts, files to be had, and which of these are at hand.
+
+A card tells everything about a data set without importing it, which would import torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import registry
+from bench.data import fetch
+from bench.types import SpecError, nearest
+
+FACT = re.compile(r"^\| ([A-Z][^|`]*) \| (.+) \|$", re.MULTILINE)
+CITATION = re.compile(r"^Citation: (.+?)\n\n", re.MULTILINE | re.DOTALL)
+FILES = re.compile(r"^\| file \| bytes \| sha256 \|\n\|[-|]+\|\n((?:\|.*\|\n?)+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A file, below a data folder, that a data set is read from; any of the ``names`` will do.
+
+    ``size`` in bytes and ``digest`` (SHA-256, else MD5) are None where the publisher gives none.
+    """
+
+    names: tuple[str, ...]
+    size: int | None
+    digest: str | None
+
+    def place(self, root: Path | None) -> Path | None:
+        """Where it lies, unchecked: below ``root``, ``BENCH_DATA`` or in the cache, there perhaps unpacked."""
+        spellings = [spelling for path in self.names for spelling in (path, Path(path).name)]
+        own = [folder / spelling for folder in fetch.data_folders(root) for spelling in spellings]
+        unpacked = [f"{path}-{self.digest[:16]}" for path in self.names] if self.digest else []
+        cached = [fetch.cache_folder() / path for path in (*self.names, *unpacked)]
+        return next((place for place in (*own, *cached) if place.exists()), None)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the card of data set ``name`` says; ``facts`` is its first table, ``options`` come with their defaults."""
+
+    name: str
+    summary: str
+    text: str
+    facts: dict[str, str]
+    citation: str
+    files: tuple[Needed, ...]
+    options: dict[str, Any]
+
+    def at_hand(self, root: Path | None) -> str:
+        """In words, how many of its files are."""
+        if not self.files:
+            return "none needed"
+        there = sum(needed.place(root) is not None for needed in self.files)
+        return "all files" if there == len(self.files) else f"{there} of {len(self.files)} files"
+
+
+def read(name: str) -> Card:
+    """The card of a registered data set, empty if it has none; raises :class:`SpecError` for an unknown name."""
+    known = registry.catalogue("datasets")
+    if name not in known:
+        raise SpecError(f"unknown dataset {name!r}: {nearest(name, known)}")
+    file = known[name].file.with_suffix(".md")
+    return parse(known[name], file.read_text(encoding="utf-8") if file.is_file() else "")
+
+
+def parse(entry: registry.Entry, text: str) -> Card:
+    """The card of ``entry`` from its markdown."""
+    citation = CITATION.search(text)
+    table = FILES.search(text)
+    return Card(
+        entry.name,
+        entry.summary,
+        text,
+        dict(FACT.findall(text.partition("\n## ")[0])),
+        " ".join(citation[1].split()) if citation else "",
+        tuple(_needed(row) for row in table[1].splitlines()) if table else (),
+        _options(entry),
+    )
+
+
+def _needed(row: str) -> Needed:
+    names, size, digest = (cell.strip() for cell in row.strip("|").split("|"))
+    quoted = re.compile(r"`([^`]+)`")
+    found = quoted.search(digest)
+    return Needed(tuple(quoted.findall(names)), int(size) if size else None, found[1] if found else None)
+
+
+def _options(entry: registry.Entry) -> dict[str, Any]:
+    for node in ast.parse(entry.file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry.definition:
+            defaults = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            return {option.arg: ast.literal_eval(default) for option, default in defaults if default is not None}
+    return {}

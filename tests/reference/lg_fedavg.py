@@ -1,0 +1,29 @@
+"""LG-FedAvg (Liang et al., 2020): base and head are trained jointly, only ``head.*`` is averaged as in FedAvg."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from .common import Loss, OptimizerName, Site, Trace, copies, floats, load, make_optimizer, step, weighted_mean
+
+SETTINGS = [{"lr": 0.02}, {"lr": 0.005}]
+
+
+def run(
+    sites: list[Site], model: nn.Module, *, rounds: int, optimizer: OptimizerName, hyper: dict[str, float], loss: Loss
+) -> Trace:
+    clients = copies(model, sites)
+    optimizers = [make_optimizer(optimizer, client, hyper) for client in clients]
+    trace = Trace()
+    for t in range(rounds):
+        for site, client, local in zip(sites, clients, optimizers, strict=True):
+            client.train()
+            for x, y in site.batches[t]:
+                step(local, loss(client(x), y))
+
+        heads = [floats(client, "head.") for client in clients]
+        server = weighted_mean(heads, [site.samples for site in sites])
+        for client in clients:
+            load(client, server)
+        trace.record(sites, clients, loss, server)
+    return trace

@@ -1,0 +1,27 @@
+"""What the mappers promise a hook, whichever way it is run."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.algorithms.scaffold import Scaffold
+from bench.train import engine
+from bench.train.choice import Path
+from bench.types import Budget, Outcome
+from tests.train.toy import federation
+
+
+@pytest.mark.parametrize("path", ["stack", "loop"])
+def test_the_order_of_a_states_entries_does_not_matter(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train() -> list[Outcome]:
+        budget = Budget(rounds=2, local_epochs=1, batch_size=4)
+        return engine.train(
+            federation(), algorithm="scaffold", model="logistic", settings=[{"lr": 0.05}], seeds=[1, 2], budget=budget,
+            path=path,
+        )  # fmt: skip
+
+    expected = train()
+    step = Scaffold.step
+    # Weights and control variates have one shape: mistaken for each other, they would raise no error.
+    monkeypatch.setattr(Scaffold, "step", lambda self, *given: dict(reversed(step(self, *given).items())))
+    assert train() == expected
