@@ -95,15 +95,12 @@ def prepare(
     data: DataOption = None,
 ) -> None:
     """Find or download the files of a data set, check them, and decode them into the cache."""
-    from bench.data import holdings, load_dataset
+    from bench.data import fetch, holdings, load_dataset
 
     for folder in holdings.discard_damaged(name):
         print(f"{folder}: was damaged, is made anew", file=sys.stderr)
-    with _progress() as watcher:
-        from bench.data import fetch
-
-        with fetch.watched(watcher):
-            federation = load_dataset(name, data, **dict(map(_option, options or [])))
+    with _progress() as watcher, fetch.watched(watcher):
+        federation = load_dataset(name, data, **dict(map(_option, options or [])))
     sizes = {
         part: sum(len(split) for client in federation.clients if (split := getattr(client, part)) is not None)
         for part in ("train", "validation", "test")
@@ -115,7 +112,7 @@ def prepare(
 
 @app.command()
 def verify(name: NameArgument, data: DataOption = None) -> None:
-    """Compare every file of a data set at hand, and all that was made of them, with its hash; exit status 2 on damage."""
+    """Compare with its hash every file at hand of a data set and all that was made of them; exit status 2 on damage."""
     from bench.data import holdings
 
     damaged = 0
@@ -123,7 +120,9 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
         print(f"{finding.state:<8}  {finding.file}  ({finding.detail})")
         damaged += finding.state == "damaged"
     if damaged:
-        raise DataError(f"{name}: {damaged} damaged; after what is said above, `silobench data prepare {name}` mends it")
+        raise DataError(
+            f"{name}: {damaged} damaged; after what is said above, `silobench data prepare {name}` mends it"
+        )
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -162,12 +161,22 @@ def _print_markdown(text: str) -> None:
 def _progress() -> Iterator[Watcher]:
     """A bar per download on the terminal, gone afterwards; elsewhere a line per file."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
-        tasks = {}
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
 
         def watch(path: str, there: int, size: int | None) -> None:
             if path not in tasks:

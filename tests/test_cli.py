@@ -78,7 +78,10 @@ def sweep(silobench, tmp_path):
     return sweep
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["list", "algorithms"], ["list", "tables", "--json"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["list", "algorithms"], ["list", "tables", "--json"], ["data", "list"], ["data", "info", "mnist"]],
+)
 def test_starting_imports_nothing_slow(arguments):
     code = (
         "import atexit, sys; from bench.cli import main\n"

@@ -206,16 +206,16 @@ def _attempt(asset: Asset, url: str, part: Path) -> str:
             _transfer(url, capped, _Unpacking(capped) if packed else capped)
             os.fsync(file.fileno())
         if deviation := deviates(asset, part):
-            raise _WrongFile(deviation)
+            raise WrongFileError(deviation)
     except OSError as error:
         # The bytes on the way are packed, those that are kept are not: a packed file cannot be continued.
-        if packed or isinstance(error, _WrongFile) or not part.stat().st_size:
+        if packed or isinstance(error, WrongFileError) or not part.stat().st_size:
             part.unlink()
         return str(error)
     return ""
 
 
-class _WrongFile(OSError):
+class WrongFileError(OSError):
     """What the server sends is not the published file."""
 
 
@@ -240,12 +240,12 @@ class _Capped:
             response.status_code == 206
             and not response.headers.get("content-range", "").startswith(f"bytes {self.there}-")
         ):
-            raise _WrongFile(f"the server cannot continue after {self.there} bytes")
+            raise WrongFileError(f"the server cannot continue after {self.there} bytes")
 
     def write(self, chunk: bytes) -> None:
         self.there += len(chunk)
         if self.there > self.size:
-            raise _WrongFile(f"the server sends more than the expected {self.size} bytes")
+            raise WrongFileError(f"the server sends more than the expected {self.size} bytes")
         self.file.write(chunk)
         if watcher := _watcher.get():
             watcher(self.asset.path, self.there, self.asset.size)
@@ -265,7 +265,7 @@ class _Unpacking:
         try:
             self.file.write(self.stream.decompress(chunk))
         except zlib.error as error:
-            raise _WrongFile(f"the server sends no gzip file ({error})") from error
+            raise WrongFileError(f"the server sends no gzip file ({error})") from error
 
     def flush(self) -> None:
         self.file.flush()
@@ -278,7 +278,5 @@ def _transfer(url: str, capped: _Capped, file: _Capped | _Unpacking) -> None:
     headers = {"Accept-Encoding": "identity"}  # a range of packed bytes would not be one of the file
     if capped.there:
         headers["Range"] = f"bytes={capped.there}-"
-    download = HTTPDownloader(
-        chunk_size=CHUNK, timeout=TIMEOUT, headers=headers, hooks={"response": capped.answered}
-    )
+    download = HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, headers=headers, hooks={"response": capped.answered})
     download(url, file, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,7 +61,7 @@ def deviations(folder: Path, *, thorough: bool = False) -> dict[str, str]:
 
 def stamp(file: Path) -> tuple[int, int]:
     """Size in bytes and time of the last change in ns."""
-    state = os.stat(file)
+    state = file.stat()
     return state.st_size, state.st_mtime_ns
 
 

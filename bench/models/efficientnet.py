@@ -19,13 +19,8 @@ from bench.types import DataError, SpecError
 
 # Expansion, channels, blocks, stride of the first block, kernel (the paper's stages 2 to 8).
 STAGES = (
-    (1, 16, 1, 1, 3),
-    (6, 24, 2, 2, 3),
-    (6, 40, 2, 2, 5),
-    (6, 80, 3, 2, 3),
-    (6, 112, 3, 1, 5),
-    (6, 192, 4, 2, 5),
-    (6, 320, 1, 1, 3),
+    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3)),
+    *((6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)),
 )
 STEM, FEATURES = 32, 1280
 BLOCKS = sum(repeats for _, _, repeats, _, _ in STAGES)

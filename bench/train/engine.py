@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path as Folder
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +23,8 @@ from bench.train import metrics, task
 from bench.train.choice import Path, choose, mapper_of
 from bench.train.optim import DEFAULTS, OPTIONAL
 from bench.train.population import Population, Rounds, Trained
-from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
+from bench.train.snapshot import Snapshot
+from bench.types import Budget, Client, Federation, Outcome, SpecError, content_hash, nearest
 
 # A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
 STACKED_WEIGHTS = 2**24
@@ -123,8 +126,13 @@ def run(
     model_options: Mapping[str, Any] | None = None,
     algorithm_options: Mapping[str, Any] | None = None,
     path: Path = "auto",
+    snapshots: Folder | None = None,
 ) -> Run:
-    """As :func:`train`, keeping the trained models. ``model`` may be a module, whose weights begin every run."""
+    """As :func:`train`, keeping the trained models. ``model`` may be a module, whose weights begin every run.
+
+    With a folder for ``snapshots`` the state is kept there after every round; the same call goes on from it after it
+    was cut, and removes it at the end.
+    """
     _check_seeds(seeds)
     resolved = [resolve(algorithm, budget.optimizer, setting) for setting in settings]
     if not resolved:
@@ -139,10 +147,24 @@ def run(
     outcomes: list[Outcome] = []
     for part in _parts(population, chosen):
         rounds = Rounds(part, mapper_of(part, chosen))
-        trained = rounds.run()
+        snapshot = None if snapshots is None else _snapshot(snapshots, part, chosen)
+        trained = rounds.run(snapshot)
         made.append((rounds, trained))
         outcomes.extend(_outcomes(rounds, trained))
+        if snapshot is not None:
+            snapshot.forget()
     return Run(outcomes, made)
+
+
+def _snapshot(folder: Folder, part: Population, path: str) -> Snapshot:
+    """Where the state of a part of a population is kept, named by everything that decides it."""
+    digest = hashlib.sha256(part.initial(part.seeds[0], 0).numpy().tobytes())
+    algorithm = {"name": part.algorithm.registered_name, "options": dataclasses.asdict(part.algorithm)}
+    content = {"data": part.federation.fingerprint, "algorithm": algorithm, "initial": digest.hexdigest(),
+               "budget": dataclasses.asdict(part.budget), "settings": list(part.settings), "seeds": list(part.seeds),
+               "path": path}  # fmt: skip
+    identity = content_hash(content)
+    return Snapshot(folder / f"{identity}.safetensors", identity)
 
 
 def _check_seeds(seeds: Sequence[int]) -> None:
@@ -204,6 +226,8 @@ def _population(
         federation, algorithm, [models[shape] for shape in shapes], initial, task.criterion(federation, kind),
         kind, budget, settings, seeds,
     )  # fmt: skip
+    if algorithm.validates and not any(len(held_out) for _, held_out in population.splits.values()):
+        raise SpecError(f"{name} needs validation samples: set validation above 0")
     if len({exchange.size for exchange in population.exchanges}) > 1:
         raise SpecError(f"{name}: what travels of the model differs in size between clients of {federation.name}")
     federated = not algorithm.pooled and not algorithm.everywhere
@@ -234,6 +258,7 @@ def _parts(population: Population, path: Literal["stack", "loop"]) -> list[Popul
 def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     population = rounds.population
     tested = {rule: _scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
+    validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
     made = []
     for h, s in rounds.mapper.indices("HS"):
         diverged = trained.diverged.get((h, s))
@@ -249,8 +274,8 @@ def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 status="diverged" if diverged else "finished",
                 diverged=diverged,
                 scores=scores,
-                validation=tuple(_numbers(losses) for losses in trained.validation[:, h, s]),
-                aggregated=_numbers(trained.aggregated[:, h, s]),
+                validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
+                aggregated=_numbers(aggregated[:, h, s]),
                 communication=trained.communication,
                 parameters=population.algorithm.parameters(population.models[0]),
                 path=rounds.mapper.path,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad
+from torch.func import grad, vjp
 
 from bench.algorithms import player_fl
 from bench.models.functional import Model
@@ -49,18 +49,18 @@ def gradient_variance(model: Model, loss: Loss, w: Tensor) -> Tensor:
 def hessian_trace(model: Model, loss: Loss, w: Tensor, *, probes: int, key: int) -> Estimate:
     """The trace (L,) of the loss's Hessian within each layer, the sum of its eigenvalues (equation A.2).
 
-    Hutchinson's estimate: the mean of v^T H v, layer by layer, over ``probes`` vectors v of random signs drawn by
-    ``key``; its standard error is the probes' standard deviation over sqrt(probes). The paper divides by n_l, which is
-    :func:`bench.algorithms.player_fl.trained_weights`.
+    Hutchinson's estimate: the mean over ``probes`` vectors v of random signs, drawn by ``key``, of v (H v) summed over
+    each layer; its standard error is the probes' standard deviation over sqrt(probes). The paper divides by n_l, which
+    is :func:`bench.algorithms.player_fl.trained_weights`.
     """
     if probes < 2:
         raise SpecError(f"hessian_trace: probes = {probes}: a standard error needs at least 2")
+    hessian_times = vjp(grad(loss), w)[1]  # v^T H, which is (H v)^T
     samples = []
     for probe in range(probes):
         heads = bits(torch.tensor(key), torch.arange(probe * model.size, (probe + 1) * model.size)) >= 0
         v = torch.where(heads, 1.0, -1.0) * _trained(model)
-        product = grad(lambda w, v=v: (grad(loss)(w) * v).sum())(w)
-        samples.append(model.layer_sums(v * product))
+        samples.append(model.layer_sums(v * hessian_times(v)[0]))
     drawn = torch.stack(samples)
     return Estimate(drawn.mean(0), drawn.std(0) / probes**0.5)
 

@@ -23,8 +23,9 @@ from bench.rng import bits, derive
 from bench.train import batches
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS, Restarted
+from bench.train.snapshot import Snapshot
 from bench.train.task import Criterion, OutputKind
-from bench.types import Budget, Client, Federation
+from bench.types import CHECKPOINTS, Budget, Client, Federation
 
 Number = dict[str, Tensor]
 
@@ -121,14 +122,19 @@ class Population:
 
 @dataclass
 class Trained:
-    """What the rounds left: validation losses per round, checkpoints, and the first bad number of each run."""
+    """What the rounds leave: losses, checkpoints, and the first bad number of each run."""
 
-    checkpoints: dict[str, Grid]  # rule -> personal models, kind "HSC"
     server: Grid  # kind "HS"
-    validation: Tensor = field(default_factory=lambda: torch.empty(0))  # (rounds, H, S, C), NaN without samples
-    aggregated: Tensor = field(default_factory=lambda: torch.empty(0))  # (rounds, H, S)
+    best: dict[str, Tensor]  # rule -> lowest validation losses so far (H, S, C)
+    checkpoints: dict[str, Grid] = field(default_factory=dict)  # rule -> personal models, kind "HSC"
+    losses: list[Tensor] = field(default_factory=list)  # of each round (H, S, C), NaN without validation samples
     diverged: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)  # by (h, s)
     communication: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def validation(self) -> Tensor:
+        """All losses, (rounds, H, S, C)."""
+        return torch.stack(self.losses)
 
 
 class Rounds:
@@ -203,32 +209,49 @@ class Rounds:
 
     # The rounds -----------------------------------------------------------------------------------------------
 
-    def run(self) -> Trained:
-        """All rounds of all runs."""
-        population = self.population
-        clients, server, received = self._begin()
-        shape = tuple(population.sizes[axis] for axis in "HSC")
-        best = {"global": torch.full(shape, torch.inf), "local": torch.full(shape, torch.inf)}
-        trained = Trained({}, server)
-        losses = []
-        for round_ in range(population.budget.rounds):
+    def run(self, snapshot: Snapshot | None = None) -> Trained:
+        """All rounds of all runs; with a ``snapshot`` from where it was cut, if it was."""
+        clients, received, trained = self._resume(snapshot) or self._fresh()
+        for round_ in range(len(trained.losses), self.population.budget.rounds):
             self._begin_round(round_)
             clients = self._start(clients, received)
             clients = self._local_steps(clients, received, round_)
             clients, uploads = self._end(clients, received)
-            server = self._aggregate(server, uploads)
+            trained.server = self._aggregate(trained.server, uploads)
             if round_ == 0:
                 trained.communication = {"up": self._floats(uploads), "down": self._floats(received)}
-            received = self._download(server)
+            received = self._download(trained.server)
             personal = self._personal(self._tuned(self._start(clients, received), received))
             loss = self._validate(personal)
-            losses.append(torch.where(self.validation_weights > 0, loss, torch.nan))
+            trained.losses.append(torch.where(self.validation_weights > 0, loss, torch.nan))
             self._note_divergence(trained, round_, personal, loss)
-            self._checkpoint(trained, personal, loss, best)
-        trained.server = server
-        trained.validation = torch.stack(losses)
-        trained.aggregated = self._aggregated(trained.validation)
+            self._checkpoint(trained, personal, loss)
+            if snapshot is not None and (round_ + 1) % snapshot.every == 0:
+                self._keep(snapshot, clients, trained)
         return trained
+
+    def _fresh(self) -> tuple[Grid, Grid, Trained]:
+        clients, server, received = self._begin()
+        shape = tuple(self.population.sizes[axis] for axis in "HSC")
+        return clients, received, Trained(server, {rule: torch.full(shape, torch.inf) for rule in ("global", "local")})
+
+    def _keep(self, snapshot: Snapshot, clients: Grid, trained: Trained) -> None:
+        tree = {"clients": clients, "server": trained.server, "best": trained.best}
+        tree |= {"checkpoints": trained.checkpoints, "losses": trained.validation}
+        diverged = [[*place, first] for place, first in trained.diverged.items()]
+        snapshot.write(tree, {"diverged": diverged, "communication": trained.communication})
+
+    def _resume(self, snapshot: Snapshot | None) -> tuple[Grid, Grid, Trained] | None:
+        found = snapshot.read() if snapshot is not None else None
+        if found is None:
+            return None
+        tree, facts = found
+        kept = {rule: tree["checkpoints"][rule] for rule in CHECKPOINTS if rule in tree["checkpoints"]}
+        trained = Trained(tree["server"], tree["best"], kept, list(tree["losses"]))
+        trained.diverged = {(h, s): first for h, s, first in facts["diverged"]}
+        trained.communication = facts["communication"]
+        self._begin_round(len(trained.losses) - 1)
+        return tree["clients"], self._download(trained.server), trained
 
     def trial(self) -> None:
         """The first round's local work alone, to measure it."""
@@ -347,19 +370,19 @@ class Rounds:
         budget = self.population.budget
         return None if budget.batch_size == "full" or budget.batches is not None else budget.batch_size
 
-    def _aggregated(self, loss: Tensor) -> Tensor:
+    def aggregated(self, loss: Tensor) -> Tensor:
         """The clients' losses (..., C) averaged with the numbers of validation samples as weights."""
         if not self.validates:
             return torch.full(loss.shape[:-1], torch.nan)
         return torch.where(self.validation_weights > 0, loss * self.validation_weights, 0.0).sum(-1)
 
-    def _checkpoint(self, trained: Trained, personal: Grid, loss: Tensor, best: dict[str, Tensor]) -> None:
+    def _checkpoint(self, trained: Trained, personal: Grid, loss: Tensor) -> None:
         trained.checkpoints["latest"] = personal
         if not self.validates:
             return
-        for rule, value in (("global", self._aggregated(loss)[..., None].expand_as(loss)), ("local", loss)):
-            better = value <= best[rule]
-            best[rule] = torch.where(better, value, best[rule])
+        for rule, value in (("global", self.aggregated(loss)[..., None].expand_as(loss)), ("local", loss)):
+            better = value <= trained.best[rule]
+            trained.best[rule] = torch.where(better, value, trained.best[rule])
             kept = trained.checkpoints.get(rule)
             trained.checkpoints[rule] = personal if kept is None else self.mapper.where(better, personal, kept)
 

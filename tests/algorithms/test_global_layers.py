@@ -154,3 +154,15 @@ def test_different_classes_end_to_end() -> None:
 
 def test_the_reference_model_has_the_layers_of_these_tests() -> None:
     assert [name for name, _ in models.mlp().named_children()] == list(EVERYTHING)
+
+
+def test_the_transformer_can_be_stacked() -> None:
+    def losses(path: str) -> torch.Tensor:
+        [outcome] = engine.train(
+            federation(features=4), algorithm="global_layers", model="gl_transformer",
+            model_options={"d_global": 1, "gate": True, "input_norm": True}, settings=[{}], seeds=[0], budget=BUDGET,
+            path=path,
+        )  # fmt: skip
+        return torch.tensor(outcome.validation)
+
+    torch.testing.assert_close(losses("stack"), losses("loop"), rtol=1e-4, atol=1e-5)

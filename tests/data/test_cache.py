@@ -43,9 +43,7 @@ class Filler:
         arrays["y"][:] = 7
 
 
-def ask(
-    source: Path, fill: Filler, layout: cache.Layout = LAYOUT, code: list[Path] | None = None
-) -> cache.Arrays:
+def ask(source: Path, fill: Filler, layout: cache.Layout = LAYOUT, code: list[Path] | None = None) -> cache.Arrays:
     if not source.exists():
         source.write_text("raw")
     return cache.prepared("toy", inputs=[source], code=code or [Path(__file__)], layout=layout, fill=fill)

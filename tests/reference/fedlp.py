@@ -37,7 +37,9 @@ def run(
 
         for layer, kept in keepers.items():
             if kept:
-                average = weighted_mean([floats(clients[c], f"{layer}.") for c in kept], [sites[c].samples for c in kept])
+                average = weighted_mean(
+                    [floats(clients[c], f"{layer}.") for c in kept], [sites[c].samples for c in kept]
+                )
                 server = server | average
         for client in clients:
             load(client, server)

@@ -1,0 +1,79 @@
+"""A run that is cut and goes on from its snapshot ends as an uncut one, for every registered algorithm."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.registry import catalogue
+from bench.train import engine
+from bench.train.population import Rounds
+from bench.train.snapshot import Snapshot
+from bench.types import Budget, DataError
+from tests.reference import models
+from tests.train.toy import federation
+
+BUDGET = Budget(rounds=4, local_steps=3, batch_size=4, optimizer="adamw")
+
+
+class _CutError(Exception):
+    pass
+
+
+def _run(name: str, path: str, snapshots: Path | None = None) -> engine.Run:
+    reference = importlib.import_module(f"tests.reference.{name}")
+    kind = engine.registry.load("algorithms", name)
+    optimizer = BUDGET.optimizer if BUDGET.optimizer in kind.optimizers else kind.optimizers[0]
+    return engine.run(
+        federation(), algorithm=name, algorithm_options=getattr(reference, "OPTIONS", {}),
+        model=getattr(models, getattr(reference, "MODEL", "mlp"))(), settings=[{"lr": 0.01}, {"lr": 0.02}],
+        seeds=[1, 2], budget=dataclasses.replace(BUDGET, optimizer=optimizer), path=path, snapshots=snapshots,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in catalogue("algorithms") if name != "central"])
+def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "stack" if sorted(catalogue("algorithms")).index(name) % 2 else "loop"
+    whole = _run(name, path)
+    steps, rounds_run = Rounds._local_steps, []
+
+    def cut_after_two(self: Rounds, clients, received, round_, tuning=0):
+        rounds_run.append(round_)
+        if round_ == 2 and not cut:
+            cut.append(True)
+            raise _CutError
+        return steps(self, clients, received, round_, tuning)
+
+    cut: list[bool] = []
+    monkeypatch.setattr(Rounds, "_local_steps", cut_after_two)
+    with pytest.raises(_CutError):
+        _run(name, path, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    rounds_run.clear()
+    resumed = _run(name, path, tmp_path)
+    assert min(rounds_run) == 2, "the first rounds were run again"
+    assert resumed.outcomes == whole.outcomes
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_snapshot_is_named_and_never_used(tmp_path: Path) -> None:
+    snapshot = Snapshot(tmp_path / "state", "a")
+    snapshot.write({"w": {(0, 1, 2): torch.arange(3.0)}, "empty": {}}, {"round": 3})
+    found = snapshot.read()
+    assert found is not None
+    tree, facts = found
+    assert facts == {"round": 3}
+    assert tree["empty"] == {}
+    assert tree["w"][0, 1, 2].tolist() == [0, 1, 2]
+    assert Snapshot(tmp_path / "state", "b").read() is None
+    content = bytearray(snapshot.file.read_bytes())
+    for place in (0, 31, 32, 60, len(content) - 1):
+        bad = bytearray(content)
+        bad[place] ^= 1
+        snapshot.file.write_bytes(bad)
+        with pytest.raises(DataError, match=r"damaged, its sha256 is .* delete it"):
+            snapshot.read()
