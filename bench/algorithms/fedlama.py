@@ -17,13 +17,13 @@ class FedLAMA(Algorithm):
     """Layers on which the clients hardly differ are averaged less often; between, clients keep their own weights.
 
     Layer l is averaged when its interval tau_l divides the number of the round. Every ``factor`` * ``interval`` rounds,
-    when all layers are, d_l = sum_i (n_i / n) ||u_l - x_l^i||^2 / (tau_l dim_l) (equation 2; u the average). With layers
-    in the order of growing d, delta_l and lambda_l are the shares of the first l in sum d dim (equation 3) and sum dim
+    when all layers are, d_l = sum_i (n_i / n) ||u_l - x_l^i||^2 / (tau_l dim_l) (equation 2; u the average). In the
+    order of growing d, delta_l and lambda_l are the shares of the first l layers in sum d dim (equation 3) and sum dim
     (equation 4); layers before the curves delta_l and 1 - lambda_l cross get tau_l = factor * interval, the others
     interval. (Algorithm 2 prints delta_l < lambda_l, true of all layers but the last; the text, Figure 1 and the code
-    have 1 - lambda_l.) Intervals are counted in rounds, the paper's base interval being a round's local steps; PLayer-FL
-    compares with interval 2 and factor 2, in a form that throws local training away. Factor 1 is FedAvg every
-    ``interval`` rounds. Travels: sum_l dim_l / tau_l up and down on average, counted as d.
+    have 1 - lambda_l.) Intervals are counted in rounds, the paper's base interval being a round's local steps.
+    PLayer-FL compares with interval 2 and factor 2, in a form that throws local training away. Factor 1
+    is FedAvg every ``interval`` rounds. Travels: sum_l dim_l / tau_l up and down on average, counted as d.
     """
 
     interval: int = 1

@@ -300,6 +300,12 @@ def _made(
         for key, choice in used.items()
     )
     yield f"Selection rule: {', '.join(rules)}. Chosen settings{everywhere}: {'; '.join(settings)}."
+    travels = [
+        f"{names[key]} {record['communication']['up']:,} / {record['communication']['down']:,}"
+        for key, choice in used.items()
+        if (record := next((record for record in choice.records if record is not None), None))
+    ]
+    yield f"Travels (floats up / down, each client and round): {'; '.join(travels)}."
     by_seeds: dict[tuple[int, ...], list[str]] = {}
     for key, choice in used.items():
         by_seeds.setdefault(choice.seeds, []).append(names[key])

@@ -42,14 +42,31 @@ def local_steps(budget: Budget, samples: int) -> int:
 
 def schedule(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
     """The mini-batches of one round, as positions among the client's training samples, one per local step."""
+    if budget.batches is not None:
+        return _aligned(budget, samples, seed, client, round_)
     size, wanted = batch_size(budget, samples), local_steps(budget, samples)
     batches: list[Tensor] = []
     epoch = 0
     while len(batches) < wanted:
         order = permutation(derive("batches", seed, client, round_, epoch), samples)
-        batches.extend(torch.split(order, size)[: budget.batches])
+        batches.extend(torch.split(order, size))
         epoch += 1
     return batches[:wanted]
+
+
+def _aligned(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
+    """The same number of mini-batches an epoch for every client; an epoch runs on over rounds shorter than it.
+
+    Global Layers, section 3: with one local step a round the clients meet after every batch.
+    """
+    assert budget.batches is not None
+    size, wanted = batch_size(budget, samples), local_steps(budget, samples)
+    batches = []
+    for step in range(round_ * wanted, (round_ + 1) * wanted):
+        epoch, place = divmod(step, budget.batches)
+        order = permutation(derive("aligned batches", seed, client, epoch), samples)
+        batches.append(order[place * size : (place + 1) * size])
+    return batches
 
 
 def mean_over_batches(samples: int, size: int) -> Tensor:

@@ -28,6 +28,7 @@ def record():
             "clients": list(clients),
             "test_sizes": sizes or [10] * len(clients),
             "synthetic": synthetic,
+            "communication": {"up": 14, "down": 1400},
         } | other
 
     return make

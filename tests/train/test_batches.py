@@ -91,3 +91,16 @@ def test_mean_over_batches_counts_a_short_batch_fully(samples: int, size: int) -
 
 def test_mean_over_no_samples_is_empty() -> None:
     assert len(batches.mean_over_batches(0, 0)) == 0
+
+
+def test_aligned_batches_run_on_over_rounds() -> None:
+    """Whatever a round holds, each epoch of 5 batches shows 5 x floor(23 / 5) different samples, the rest dropped."""
+    by_step = Budget(rounds=10, local_steps=1, batches=5)
+    by_epoch = Budget(rounds=2, local_epochs=1, batches=5)
+    steps = [batch for round_ in range(10) for batch in batches.schedule(by_step, 23, 1, 0, round_)]
+    epochs = [batch for round_ in range(2) for batch in batches.schedule(by_epoch, 23, 1, 0, round_)]
+    assert [batch.tolist() for batch in steps] == [batch.tolist() for batch in epochs]
+    for epoch in (steps[:5], steps[5:]):
+        assert [len(batch) for batch in epoch] == [4] * 5
+        assert len(set(torch.cat(epoch).tolist())) == 20
+    assert torch.cat(steps[:5]).tolist() != torch.cat(steps[5:]).tolist()
