@@ -265,7 +265,8 @@ class Outcome:
     ``scores`` holds (checkpoint, model, client, metric, value): the model that client number ``model`` ended
     with, tested on client number ``client``; ``value`` is None where the metric is undefined or the run diverged.
     ``validation`` is, per round, each client's validation loss; ``aggregated`` their mean weighted by the number
-    of validation samples. ``communication`` counts the floats one client sends ("up") and receives ("down") a round.
+    of validation samples. ``communication`` counts the floats one client sends ("up") and receives ("down") a round,
+    the mean over clients and rounds.
     """
 
     hyperparameters: Mapping[str, float]
@@ -275,7 +276,7 @@ class Outcome:
     scores: tuple[tuple[str, int, int, str, float | None], ...]
     validation: tuple[tuple[float | None, ...], ...]
     aggregated: tuple[float | None, ...]
-    communication: Mapping[str, int]
+    communication: Mapping[str, float]
     parameters: int
     path: Literal["stack", "loop"]
 

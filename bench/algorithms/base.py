@@ -185,8 +185,8 @@ class Algorithm:
         """One step of local tuning; what it changes is evaluated and then forgotten."""
         return self.step(client, received, batch, site)
 
-    def floats(self, message: Tree) -> int:
-        """How many floats of an upload or download travel."""
+    def floats(self, message: Tree, site: Site) -> Any:
+        """How many floats of an upload or download travel: a number, or a scalar tensor where numbers decide it."""
         return count(message)
 
     def personal(self, client: Tree) -> Tree:

@@ -23,7 +23,7 @@ class FedLAMA(Algorithm):
     interval. (Algorithm 2 prints delta_l < lambda_l, true of all layers but the last; the text, Figure 1 and the code
     have 1 - lambda_l.) Intervals are counted in rounds, the paper's base interval being a round's local steps.
     PLayer-FL compares with interval 2 and factor 2, in a form that throws local training away. Factor 1
-    is FedAvg every ``interval`` rounds. Travels: sum_l dim_l / tau_l up and down on average, counted as d.
+    is FedAvg every ``interval`` rounds. Travels: sum_l dim_l / tau_l up and down on average.
     """
 
     interval: int = 1
@@ -33,7 +33,7 @@ class FedLAMA(Algorithm):
         return {**super().init_client(w, site), "tau": torch.full((len(site.model.layers),), self.interval)}
 
     def init_server(self, w: Tensor) -> Tree:
-        return {"w": w[0], "spread": torch.zeros_like(w[0]), "rounds": torch.tensor(0)}
+        return {"w": w[0], "spread": torch.zeros_like(w[0]), "rounds": torch.tensor(0), "due": torch.ones_like(w[0])}
 
     def download(self, server: Tree, client: Tensor) -> Tree:
         return dict(server)
@@ -54,10 +54,15 @@ class FedLAMA(Algorithm):
         adjusted = torch.where(delta < 1 - lam, self.factor * self.interval, self.interval)
         return adjusted[torch.argsort(order)]
 
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        due = site.model.by_layer((received["rounds"] + 1) % client["tau"] == 0)
+        return client, {"w": client["w"], "due": due.to(torch.float32)}
+
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         average = mean(uploads["w"], weights)
         spread = mean((uploads["w"] - average) ** 2, weights)
-        return {"w": average, "spread": spread, "rounds": server["rounds"] + 1}
+        # Only what is due travels; the rest of the average is for the discrepancies, when all layers are due.
+        return {"w": average, "spread": spread, "rounds": server["rounds"] + 1, "due": uploads["due"][0]}
 
-    def floats(self, message: Tree) -> int:
-        return message["w"].numel()
+    def floats(self, message: Tree, site: Site) -> Tensor:
+        return message["due"].sum()

@@ -21,7 +21,7 @@ class FedLP(Algorithm):
     Layer l of the new global model is the mean of w_i,l over the clients that keep l in this round, weights n_i
     renormalised; a layer nobody keeps stays as it was. Draws are independent over layers, clients and rounds; PLayer-FL
     compares with p = 0.7. The authors' code averages evenly and draws for every tensor. p = 1 is FedAvg.
-    Travels: p d up on average, counted as d; d down.
+    Travels: p d up on average, d down.
     """
 
     p: Any = searchable(0.7, log=(0.1, 1.0))
@@ -35,5 +35,5 @@ class FedLP(Algorithm):
         kept = mean(uploads["kept"] * uploads["w"], weights) / torch.where(total > 0, total, 1.0)
         return {"w": torch.where(total > 0, kept, server["w"])}
 
-    def floats(self, message: Tree) -> int:
-        return message["w"].numel()
+    def floats(self, message: Tree, site: Site) -> Any:
+        return message["kept"].sum() if "kept" in message else super().floats(message, site)

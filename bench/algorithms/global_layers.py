@@ -56,5 +56,5 @@ class GlobalLayers(Algorithm):
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         return {"w": uniform_mean(uploads["w"]), "begun": torch.ones_like(server["begun"])}
 
-    def floats(self, message: Tree) -> int:
+    def floats(self, message: Tree, site: Site) -> int:
         return count(message["w"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
-from bench.algorithms.base import Algorithm, Tree
+from bench.algorithms.base import Algorithm, Site, Tree
 from bench.types import SpecError
 
 
@@ -37,9 +38,9 @@ class Peers(Algorithm):
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         return {"models": uploads["w"]}
 
-    def floats(self, message: Tree) -> int:
+    def floats(self, message: Tree, site: Site) -> Any:
         if "models" not in message:
-            return super().floats(message)
+            return super().floats(message, site)
         clients, size = message["models"].shape
         downloads = self.budget if self.budget is not None and self.limited(clients) else clients - 1
         return downloads * size

@@ -73,5 +73,5 @@ class PFedLA(Algorithm):
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         return {"w": uploads["w"]}
 
-    def floats(self, message: Tree) -> int:
+    def floats(self, message: Tree, site: Site) -> int:
         return message["w"].shape[-1]

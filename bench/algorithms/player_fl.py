@@ -36,7 +36,7 @@ class PLayerFL(Algorithm):
     gradient is that of the round's last local step. The threshold is not published; 1.1 to 1.2 gives the paper's
     layers (Table A.2) on its own curves except on Fed-Heart-Disease. The published numbers are of fixed lists:
     ``layers`` is their p. PLayer-FL-1 and +1 federate one layer fewer or more: ``shift``. All layers is FedAvg, none is
-    local training. Travels: d up, d down in the first round and as counted; then the weights of the first p layers.
+    local training. Travels: d up, d down in the first round, then the weights of the first p layers.
     """
 
     threshold: Any = searchable(1.15, log=(1.02, 4.0))
@@ -63,7 +63,7 @@ class PLayerFL(Algorithm):
         return {"w": w, "optimizer": state, "sensitivity": sensitivity}
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
-        return client, {"w": client["w"], "sensitivity": client["sensitivity"]}
+        return client, {"w": client["w"], "sensitivity": client["sensitivity"], "p": received["p"]}
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         p = torch.where(server["p"] < 0, self.transition(uploads), server["p"])
@@ -78,5 +78,6 @@ class PLayerFL(Algorithm):
             p = torch.full_like(p, self.layers)
         return torch.clamp(p + self.shift, 0, len(total))
 
-    def floats(self, message: Tree) -> int:
-        return message["w"].numel()
+    def floats(self, message: Tree, site: Site) -> Tensor:
+        federated = torch.arange(len(site.model.layers)) < message["p"]
+        return torch.where(message["p"] < 0, site.model.size, site.model.by_layer(federated).sum())

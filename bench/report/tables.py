@@ -301,9 +301,9 @@ def _made(
     )
     yield f"Selection rule: {', '.join(rules)}. Chosen settings{everywhere}: {'; '.join(settings)}."
     travels = [
-        f"{names[key]} {record['communication']['up']:,} / {record['communication']['down']:,}"
+        f"{names[key]} {' / '.join(f'{_travelled(choice, way):,.0f}' for way in ('up', 'down'))}"
         for key, choice in used.items()
-        if (record := next((record for record in choice.records if record is not None), None))
+        if any(choice.records)
     ]
     yield f"Travels (floats up / down, each client and round): {'; '.join(travels)}."
     by_seeds: dict[tuple[int, ...], list[str]] = {}
@@ -323,6 +323,10 @@ def _made(
             )
     if unscored:
         yield f"Not scored, for want of test samples: {', '.join(clients[number] for number in sorted(unscored))}."
+
+
+def _travelled(choice: Chosen, way: str) -> float:
+    return stats.mean([record["communication"][way] for record in choice.records if record is not None])
 
 
 def _settings(values: Collection[tuple[str, float]]) -> str:

@@ -259,6 +259,7 @@ def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     population = rounds.population
     tested = {rule: _scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
     validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
+    travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
     made = []
     for h, s in rounds.mapper.indices("HS"):
         diverged = trained.diverged.get((h, s))
@@ -276,7 +277,9 @@ def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 scores=scores,
                 validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
                 aggregated=_numbers(aggregated[:, h, s]),
-                communication=trained.communication,
+                communication={
+                    way: _count(total[h, s].item() / rounds_run) for way, total in trained.travelled.items()
+                },
                 parameters=population.algorithm.parameters(population.models[0]),
                 path=rounds.mapper.path,
             )
@@ -289,6 +292,10 @@ def _fitting_models(population: Population, client: int) -> list[int]:
     if population.algorithm.pooled:
         return [0]
     return [other for other, model in enumerate(population.models) if model is population.models[client]]
+
+
+def _count(value: float) -> float:
+    return int(value) if value.is_integer() else value
 
 
 def _numbers(values: Tensor) -> tuple[float | None, ...]:

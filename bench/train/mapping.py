@@ -105,6 +105,10 @@ class Mapper(ABC):
         """A grid of pairs as a pair of grids."""
 
     @abstractmethod
+    def numbers(self, grid: Grid) -> Tensor:
+        """A "HSC" grid of scalars as one tensor (H, S, C)."""
+
+    @abstractmethod
     def finite(self, grid: Grid) -> Tensor:
         """Whether all numbers are finite, (H, S, C)."""
 
@@ -211,6 +215,10 @@ class Stack(Mapper):
     def unzip(self, grid: Grid) -> tuple[Grid, Grid]:
         first, second = grid
         return first, second
+
+    def numbers(self, grid: Grid) -> Tensor:
+        numbers: Tensor = grid
+        return numbers
 
     def finite(self, grid: Grid) -> Tensor:
         return torch.stack([torch.isfinite(leaf).flatten(3).all(-1) if leaf.dim() > 3 else torch.isfinite(leaf)
@@ -371,6 +379,10 @@ class Loop(Mapper):
 
     def unzip(self, grid: Grid) -> tuple[Grid, Grid]:
         return {index: pair[0] for index, pair in grid.items()}, {index: pair[1] for index, pair in grid.items()}
+
+    def numbers(self, grid: Grid) -> Tensor:
+        sizes = [self.sizes[axis] for axis in "HSC"]
+        return torch.stack([grid[index] for index in self.indices("HSC")]).reshape(sizes)
 
     def finite(self, grid: Grid) -> Tensor:
         flags = torch.ones([self.sizes[axis] for axis in "HSC"], dtype=torch.bool)

@@ -126,10 +126,10 @@ class Trained:
 
     server: Grid  # kind "HS"
     best: dict[str, Tensor]  # rule -> lowest validation losses so far (H, S, C)
+    travelled: dict[str, Tensor]  # "up", "down" -> floats of all rounds so far, mean over clients (H, S)
     checkpoints: dict[str, Grid] = field(default_factory=dict)  # rule -> personal models, kind "HSC"
     losses: list[Tensor] = field(default_factory=list)  # of each round (H, S, C), NaN without validation samples
     diverged: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)  # by (h, s)
-    communication: dict[str, int] = field(default_factory=dict)
 
     @property
     def validation(self) -> Tensor:
@@ -218,8 +218,8 @@ class Rounds:
             clients = self._local_steps(clients, received, round_)
             clients, uploads = self._end(clients, received)
             trained.server = self._aggregate(trained.server, uploads)
-            if round_ == 0:
-                trained.communication = {"up": self._floats(uploads), "down": self._floats(received)}
+            for way, messages in (("up", uploads), ("down", received)):
+                trained.travelled[way] = trained.travelled[way] + self._floats(way, messages)
             received = self._download(trained.server)
             personal = self._personal(self._tuned(self._start(clients, received), received))
             loss = self._validate(personal)
@@ -233,13 +233,15 @@ class Rounds:
     def _fresh(self) -> tuple[Grid, Grid, Trained]:
         clients, server, received = self._begin()
         shape = tuple(self.population.sizes[axis] for axis in "HSC")
-        return clients, received, Trained(server, {rule: torch.full(shape, torch.inf) for rule in ("global", "local")})
+        best = {rule: torch.full(shape, torch.inf) for rule in ("global", "local")}
+        travelled = {way: torch.zeros(shape[:2], dtype=torch.float64) for way in ("up", "down")}
+        return clients, received, Trained(server, best, travelled)
 
     def _keep(self, snapshot: Snapshot, clients: Grid, trained: Trained) -> None:
-        tree = {"clients": clients, "server": trained.server, "best": trained.best}
+        tree = {"clients": clients, "server": trained.server, "best": trained.best, "travelled": trained.travelled}
         tree |= {"checkpoints": trained.checkpoints, "losses": trained.validation}
         diverged = [[*place, first] for place, first in trained.diverged.items()]
-        snapshot.write(tree, {"diverged": diverged, "communication": trained.communication})
+        snapshot.write(tree, {"diverged": diverged})
 
     def _resume(self, snapshot: Snapshot | None) -> tuple[Grid, Grid, Trained] | None:
         found = snapshot.read() if snapshot is not None else None
@@ -247,9 +249,8 @@ class Rounds:
             return None
         tree, facts = found
         kept = {rule: tree["checkpoints"][rule] for rule in CHECKPOINTS if rule in tree["checkpoints"]}
-        trained = Trained(tree["server"], tree["best"], kept, list(tree["losses"]))
+        trained = Trained(tree["server"], tree["best"], tree["travelled"], kept, list(tree["losses"]))
         trained.diverged = {(h, s): first for h, s, first in facts["diverged"]}
-        trained.communication = facts["communication"]
         self._begin_round(len(trained.losses) - 1)
         return tree["clients"], self._download(trained.server), trained
 
@@ -396,8 +397,13 @@ class Rounds:
                 what = "a weight is not finite" if not finite[h, s, c] else f"validation loss is {loss[h, s, c].item()}"
                 trained.diverged[h, s] = {"round": round_, "client": c, "what": what}
 
-    def _floats(self, grid: Grid) -> int:
-        return self.population.algorithm.floats(self.mapper.at(grid, (0, 0, 0)))
+    def _floats(self, way: str, messages: Grid) -> Tensor:
+        """How many floats the messages of a round hold, mean over clients (H, S)."""
+
+        def hook(algorithm: Algorithm, site: Site, message: Tree) -> Tensor:
+            return torch.as_tensor(algorithm.floats(message, site), dtype=torch.float64)
+
+        return self.mapper.numbers(self._map(f"floats {way}", hook, ["HSC"], messages)).mean(-1)
 
     # Testing --------------------------------------------------------------------------------------------------
 
