@@ -277,9 +277,7 @@ def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 scores=scores,
                 validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
                 aggregated=_numbers(aggregated[:, h, s]),
-                communication={
-                    way: _count(total[h, s].item() / rounds_run) for way, total in trained.travelled.items()
-                },
+                communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
                 parameters=population.algorithm.parameters(population.models[0]),
                 path=rounds.mapper.path,
             )

@@ -63,10 +63,23 @@ def test_a_single_client_is_local_training(name: str) -> None:
     assert_same(run(name, sizes=(23,), **setting).outcomes[0], run("local", sizes=(23,)).outcomes[0])
 
 
-@pytest.mark.parametrize("name", ["player_fl", "player_fl_random", "fedlp", "fedlama", "pfedla"])
-def test_what_is_counted_as_travelling(name: str) -> None:
-    d = Model(models.deep()).size
-    assert run(name).outcomes[0].communication == {"up": d, "down": d}
+@pytest.mark.parametrize(
+    ("name", "options", "setting", "up", "down"),
+    [
+        # Layers of 70, 30 and 6 weights, four rounds: all in the first, then what is federated.
+        ("player_fl", {"layers": 2}, {}, (106 + 3 * 100) / 4, (106 + 3 * 100) / 4),
+        ("player_fl", {"layers": 0}, {}, 106 / 4, 106 / 4),
+        ("fedlp", {}, {"p": 1.0}, 106, 106),
+        ("fedlp", {}, {"p": 0.0}, 0, 106),
+        ("fedlama", {"interval": 1, "factor": 1}, {}, 106, 106),
+        ("fedlama", {"interval": 2, "factor": 1}, {}, 106 / 2, 106 / 2),  # due in rounds 0, 2, and sent after 1, 3
+        ("pfedla", {}, {}, 106, 106),
+    ],
+)
+def test_what_is_counted_as_travelling(
+    name: str, options: dict[str, Any], setting: dict[str, float], up: float, down: float
+) -> None:
+    assert run(name, options, **setting).outcomes[0].communication == {"up": up, "down": down}
 
 
 # --- PLayer-FL -------------------------------------------------------------------------------------------------------
@@ -214,7 +227,7 @@ def test_fedlama_layers_that_are_not_due_keep_their_own_weights() -> None:
 
 def test_fedlama_measures_the_spread_around_the_average() -> None:
     # Samples 1 : 3: average 3, and 0.25 * 9 + 0.75 * 1.
-    uploads = {"w": torch.tensor([[0.0], [4.0]])}
+    uploads = {"w": torch.tensor([[0.0], [4.0]]), "due": torch.ones(2, 1)}
     server = FedLAMA().aggregate(FedLAMA().init_server(torch.zeros(2, 1)), uploads, torch.tensor([0.25, 0.75]))
     assert (server["w"].item(), server["spread"].item(), int(server["rounds"])) == (3.0, 3.0, 1)
 

@@ -140,6 +140,7 @@ def test_no_mean_leaves_the_range_of_its_scores(runs):
     """Whatever is undefined, a mean lies between the scores it was made from, or is none at all."""
     records = tuple(
         {"run": "x", "status": "finished", "clients": list("abc"), "test_sizes": [1, 1, 1], "synthetic": False}
+        | {"communication": {"up": 1, "down": 1}}
         | {"scores": [["local", client, client, "accuracy", score] for client, score in enumerate(run)]}
         for run in runs
     )
@@ -189,3 +190,9 @@ def test_wrong_tables_are_refused_in_one_line(record, choice):
 def test_tables_and_figures_never_load_torch():
     code = "import sys, bench.report.html, bench.report.figures; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_foot_says_what_travels(record):
+    chosen = {"a": Chosen("a", "best-val", {"lr": 0.1}, (record([0.5, 0.7]), record([0.6, 0.8])), (1, 2), 1, 0.1)}
+    table = build(TableSpec("t", "T", "d", "accuracy", (Row("A", "a"),)), chosen)
+    assert "Travels (floats up / down, each client and round): A 14 / 1,400." in table.foot
