@@ -111,6 +111,31 @@ def prepare(
 
 
 @app.command()
+def plot(
+    name: NameArgument,
+    options: Annotated[
+        list[str] | None, typer.Argument(help="Options of the data set, each as name=value.", show_default=False)
+    ] = None,
+    data: DataOption = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figure.")] = Path("results/partitions"),
+) -> None:
+    """Draw which client holds how many training samples of which class."""
+    from bench.data import load_dataset
+    from bench.report.figures import partition
+    from bench.report.tables import titled
+
+    federation = load_dataset(name, data, **dict(map(_option, options or [])))
+    if federation.task == "segmentation":
+        raise SpecError(f"{name}: its targets are masks, not classes; there is no partition of classes to draw")
+    counts = [client.train.y.flatten().long().bincount(minlength=federation.classes) for client in federation.clients]
+    shown = ", ".join([name, *(options or [])])
+    names = [client.name for client in federation.clients]
+    title = titled(f"Training samples of {shown}", federation.synthetic)
+    stem = out / "-".join([name, *(option.replace("=", "-") for option in options or [])])
+    print(*partition([count.tolist() for count in counts], names, stem, title=title), sep="\n")
+
+
+@app.command()
 def verify(name: NameArgument, data: DataOption = None) -> None:
     """Compare with its hash every file at hand of a data set and all that was made of them; exit status 2 on damage."""
     from bench.data import holdings

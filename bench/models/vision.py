@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from torch import nn
 
-from bench.models.tabular import Split, classifier
+from bench.models.tabular import Parallel, Split, classifier
 from bench.registry import register
 
 
 @register("cnn")
 def cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 16, hidden: int = 64) -> nn.Module:
     """Two 5x5 convolutions (``channels`` and twice as many), each with ReLU and 2x2 pooling, and a hidden layer."""
+    return Split(_extractor(inputs, channels, hidden), classifier(hidden, outputs))
+
+
+@register("parallel_cnn")
+def parallel_cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 8, hidden: int = 32) -> nn.Module:
+    """Local and global extractors as in ``cnn`` under one linear head, for FENDA-FL and its kin."""
+    extractors = [_extractor(inputs, channels, hidden) for _ in range(2)]
+    return Parallel(*extractors, classifier(2 * hidden, outputs))
+
+
+def _extractor(inputs: tuple[int, ...], channels: int, hidden: int) -> nn.Sequential:
     depth, height, width = inputs
-    base = nn.Sequential(
+    return nn.Sequential(
         nn.Conv2d(depth, channels, 5, padding=2),
         nn.ReLU(),
         nn.MaxPool2d(2),
@@ -23,4 +34,3 @@ def cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 16, hidden: in
         nn.Linear(2 * channels * (height // 4) * (width // 4), hidden),
         nn.ReLU(),
     )
-    return Split(base, classifier(hidden, outputs))

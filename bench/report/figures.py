@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from bench.files import write_whole
 from bench.report import stats
@@ -106,6 +108,37 @@ def alpha_study(
         axes.set(xlabel="learning rate of α", ylabel=metric)
         axes.legend()
         return _save(figure, stem)
+
+
+def partition(counts: Sequence[Sequence[int]], clients: Sequence[str], stem: Path, *, title: str) -> list[Path]:
+    """Who holds which classes (APPLE, Figures 5 and 6); writes ``stem``.pdf and ``stem``.png.
+
+    ``counts[i][k]`` are client i's samples of class k. On the left every class is a bar of its clients, on the right
+    every client a bar of its classes.
+    """
+    by_client = np.array(counts)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        classes = [str(k) for k in range(by_client.shape[1])]
+        _stacked(left, by_client, classes, list(clients), "class", "client")
+        _stacked(right, by_client.T, list(clients), classes, "client", "class")
+        figure.suptitle(_wrapped(title, PAGE))
+        return _save(figure, stem)
+
+
+def _stacked(axes: Axes, parts: NDArray[Any], bars: list[str], names: list[str], along: str, of: str) -> None:
+    """Bars stacked from ``parts`` (names, bars); neighbours differ in lightness, which every eye can tell."""
+    shades = mpl.colormaps["cividis"](np.linspace(0, 1, len(names)))
+    bottom = np.zeros(len(bars))
+    for name, part, shade in zip(names, parts, shades, strict=True):
+        axes.bar(range(len(bars)), part, bottom=bottom, color=shade, edgecolor="white", linewidth=0.3, label=name)
+        bottom = bottom + part
+    long = max(map(len, bars)) > 3
+    axes.set_xticks(range(len(bars)), bars, rotation=60 if long else 0, ha="right" if long else "center")
+    axes.set_xlabel(along)
+    axes.set_ylabel("training samples")
+    axes.legend(title=of, fontsize=5, title_fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1)
 
 
 def _wrapped(title: str, width: float) -> str:
