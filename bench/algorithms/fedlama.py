@@ -22,12 +22,14 @@ class FedLAMA(Algorithm):
     (equation 4); layers before the curves delta_l and 1 - lambda_l cross get tau_l = factor * interval, the others
     interval. (Algorithm 2 prints delta_l < lambda_l, true of all layers but the last; the text, Figure 1 and the code
     have 1 - lambda_l.) Intervals are counted in rounds, the paper's base interval being a round's local steps.
-    PLayer-FL compares with interval 2 and factor 2, in a form that throws local training away. Factor 1
-    is FedAvg every ``interval`` rounds. Travels: sum_l dim_l / tau_l up and down on average.
+    PLayer-FL compares with interval 2 and factor 2; its numbers were made with a server that hands out its whole model
+    in every round, with whatever it averaged last, so that local training between is lost: ``stale``. Factor 1 is
+    FedAvg every ``interval`` rounds. Travels: sum_l dim_l / tau_l up and down on average.
     """
 
     interval: int = 1
     factor: int = 2
+    stale: bool = False
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         return {**super().init_client(w, site), "tau": torch.full((len(site.model.layers),), self.interval)}
@@ -40,7 +42,7 @@ class FedLAMA(Algorithm):
 
     def start(self, client: Tree, received: Tree, site: Site) -> Tree:
         rounds, tau = received["rounds"], client["tau"]
-        due = site.model.by_layer(rounds % tau == 0)
+        due = site.model.by_layer(torch.full_like(tau, self.stale, dtype=torch.bool) | (rounds % tau == 0))
         adjusts = (rounds > 0) & (rounds % (self.factor * self.interval) == 0)
         adjusted = self.intervals(received["spread"], tau, site)
         return {**client, "w": torch.where(due, received["w"], client["w"]), "tau": torch.where(adjusts, adjusted, tau)}
@@ -62,7 +64,9 @@ class FedLAMA(Algorithm):
         average = mean(uploads["w"], weights)
         spread = mean((uploads["w"] - average) ** 2, weights)
         # Only what is due travels; the rest of the average is for the discrepancies, when all layers are due.
-        return {"w": average, "spread": spread, "rounds": server["rounds"] + 1, "due": uploads["due"][0]}
+        due = uploads["due"][0]
+        w = torch.where(due > 0, average, server["w"]) if self.stale else average
+        return {"w": w, "spread": spread, "rounds": server["rounds"] + 1, "due": due}
 
     def floats(self, message: Tree, site: Site) -> Tensor:
         return message["due"].sum()

@@ -232,6 +232,17 @@ def test_fedlama_measures_the_spread_around_the_average() -> None:
     assert (server["w"].item(), server["spread"].item(), int(server["rounds"])) == (3.0, 3.0, 1)
 
 
+def test_a_stale_server_throws_local_training_away() -> None:
+    """PLayer-FL's form with interval 2: after the first round everybody is back at the initial weights."""
+    for stale in (True, False):
+        found = engine.run(
+            federation(), algorithm="fedlama", algorithm_options={"interval": 2, "factor": 1, "stale": stale},
+            model=models.deep(), settings=[{"lr": 0.02}], seeds=[2], budget=dataclasses.replace(BUDGET, rounds=1),
+        )  # fmt: skip
+        rounds, personal = found.personal(0, 1, "latest")
+        assert torch.equal(personal["w"], rounds.population.models[1].initial) is stale
+
+
 # --- pFedLA ----------------------------------------------------------------------------------------------------------
 
 
