@@ -17,8 +17,8 @@ def cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 16, hidden: in
 @register("parallel_cnn")
 def parallel_cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 8, hidden: int = 32) -> nn.Module:
     """Local and global extractors as in ``cnn`` under one linear head, for FENDA-FL and its kin."""
-    extractors = [_extractor(inputs, channels, hidden) for _ in range(2)]
-    return Parallel(*extractors, classifier(2 * hidden, outputs))
+    local_extractor, global_extractor = (_extractor(inputs, channels, hidden) for _ in range(2))
+    return Parallel(local_extractor, global_extractor, classifier(2 * hidden, outputs))
 
 
 def _extractor(inputs: tuple[int, ...], channels: int, hidden: int) -> nn.Sequential:
