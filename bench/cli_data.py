@@ -27,6 +27,9 @@ NameArgument = Annotated[str, typer.Argument(help="A name from `silobench data l
 DataOption = Annotated[
     Path | None, typer.Option("--data", help="Folder of raw data files, searched first.", show_default=False)
 ]
+OptionsArgument = Annotated[
+    list[str] | None, typer.Argument(help="Options of the data set, each as name=value.", show_default=False)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
@@ -89,9 +92,7 @@ def info(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fals
 @app.command()
 def prepare(
     name: NameArgument,
-    options: Annotated[
-        list[str] | None, typer.Argument(help="Options of the data set, each as name=value.", show_default=False)
-    ] = None,
+    options: OptionsArgument = None,
     data: DataOption = None,
 ) -> None:
     """Find or download the files of a data set, check them, and decode them into the cache."""
@@ -113,9 +114,7 @@ def prepare(
 @app.command()
 def plot(
     name: NameArgument,
-    options: Annotated[
-        list[str] | None, typer.Argument(help="Options of the data set, each as name=value.", show_default=False)
-    ] = None,
+    options: OptionsArgument = None,
     data: DataOption = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the figure.")] = Path("results/partitions"),
 ) -> None:
