@@ -37,6 +37,8 @@ def run(
     algorithm_options: Mapping[str, Any] | None = None,
     batches: int | None = None,
     optimizer_state: Literal["keep", "reset"] = "keep",
+    evaluate: Literal["aggregated", "trained"] = "aggregated",
+    test_every: int = 0,
     path: Path = "auto",
 ) -> Result:
     """Train ``algorithm`` on ``federation`` once for every setting and seed, and test every personal model.
@@ -46,8 +48,9 @@ def run(
     ``validation`` is the share of each client's training samples held out for the checkpoint rules ``global`` and
     ``local``; test samples are used for the final scores only. ``batches`` cuts a client's epoch into so many
     mini-batches, whatever ``batch_size``; ``optimizer_state`` says whether the clients' optimisers keep their moments
-    over rounds. ``path`` forces the stacked or the looped way of computing, which agree to 1e-5; by default the better
-    one is taken.
+    over rounds. ``evaluate`` "trained" validates, keeps and tests models before aggregation instead of after it.
+    ``test_every`` draws learning curves on test samples (:attr:`Result.curves`), a point after so many rounds each.
+    ``path`` forces the stacked or the looped way of computing, which agree to 1e-5; by default the better one is taken.
 
     Raises :class:`bench.SpecError` for anything that cannot be run, before training starts.
     """
@@ -55,7 +58,10 @@ def run(
     for rule in rules:
         if rule not in CHECKPOINTS:
             raise SpecError(f"unknown checkpoint rule {rule!r}: {nearest(rule, CHECKPOINTS)}")
-    budget = Budget(rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state)
+    budget = Budget(
+        rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state, evaluate,
+        test_every,
+    )  # fmt: skip
     settings = grid(hyperparameters or {})
     trained = engine.run(
         federation,
@@ -146,6 +152,36 @@ class Result:
             for client, loss in [*enumerate(losses), (-1, aggregated)]
         ]
         return pd.DataFrame(rows).astype({"loss": float})
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """Test scores after every ``rounds`` so many: ``run, seed, rounds, client, metric, value``, of own models."""
+        rows = [
+            {**self._key(number), "rounds": rounds, "client": client, "metric": metric, "value": value}
+            for number, outcome in enumerate(self.trained.outcomes)
+            for metric, points in outcome.curves.get("scores", {}).items()
+            for rounds, values in zip(outcome.curves["rounds"], points, strict=True)
+            for client, value in enumerate(values)
+        ]
+        columns = [*self._key(0), "rounds", "client", "metric", "value"]
+        return pd.DataFrame(rows, columns=columns).astype({"value": float})
+
+    @cached_property
+    def traces(self) -> pd.DataFrame:
+        """What the algorithm watches of its clients (APPLE's p, APFL's alpha) at the end of every round's local work.
+
+        ``run, seed, round, client, name, entry, value``, with one row for each ``entry`` of a vector.
+        """
+        rows = [
+            {**self._key(number), "round": round_, "client": client, "name": name, "entry": entry, "value": each}
+            for number, outcome in enumerate(self.trained.outcomes)
+            for name, rounds in outcome.traces.items()
+            for round_, clients in enumerate(rounds)
+            for client, value in enumerate(clients)
+            for entry, each in enumerate(value if isinstance(value, list) else [value])
+        ]
+        columns = [*self._key(0), "round", "client", "name", "entry", "value"]
+        return pd.DataFrame(rows, columns=columns).astype({"value": float})
 
     def weights(self, run: int = 0, client: int = 0, checkpoint: str = "latest") -> dict[str, Tensor]:
         """The state dict of a client's personal model.

@@ -64,7 +64,7 @@ def info(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fals
 
     card = cards.read(name)
     places = {needed: needed.place(data) for needed in card.files}
-    searched = [*fetch.data_folders(data), fetch.cache_folder()]
+    searched = [] if card.elsewhere else [*fetch.data_folders(data), fetch.cache_folder()]
     if as_json:
         files = [
             {"names": needed.names, "bytes": needed.size, "hash": needed.digest, "place": str(place) if place else None}
@@ -85,7 +85,10 @@ def info(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fals
         return
     lines = [card.text.rstrip() or f"# {card.name}\n\n{card.summary}", *_defaults(card), "", "## On this machine", ""]
     lines += [f"- `{needed.names[0]}`: {place or 'not at hand'}" for needed, place in places.items()]
-    lines += ["" if places else "No files are needed.", f"Searched: {', '.join(map(str, searched))}"]
+    if card.elsewhere:
+        lines.append(card.elsewhere)
+    else:
+        lines += ["" if places else "No files are needed.", f"Searched: {', '.join(map(str, searched))}"]
     _print_markdown("\n".join(lines))
 
 

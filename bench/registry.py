@@ -1,7 +1,8 @@
 """What can be named in a spec: found by reading the source files, imported only when used.
 
 A file registers what it offers with ``@register("name")`` on a top-level class or function. Listing parses the
-files without running them, so that ``silobench list`` needs neither torch nor the optional extras.
+files without running them, so that ``silobench list`` needs neither torch nor the optional extras. Besides ours, the
+files are those that installed packages name in entry points (:mod:`bench.extensions`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
+from bench import extensions
 from bench.types import SpecError, nearest
 
 Kind = Literal["algorithms", "datasets", "models"]
 Registered = TypeVar("Registered")
 PACKAGE = Path(__file__).parent
+# datasets/ is no package: its files become modules of one that is not there.
+MODULES: dict[Kind, str] = {"algorithms": "bench.algorithms", "models": "bench.models", "datasets": "bench._datasets"}
 
 
 def register(name: str) -> Callable[[Registered], Registered]:
@@ -36,10 +40,11 @@ def register(name: str) -> Callable[[Registered], Registered]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered name: its one-line summary, the file and the definition that carries it."""
+    """One registered name: its one-line summary, the module, its file, and the definition in it that carries it."""
 
     name: str
     summary: str
+    module: str
     file: Path
     definition: str
 
@@ -54,21 +59,29 @@ def folder(kind: Kind | Literal["experiments"]) -> Path:
 
 @cache
 def catalogue(kind: Kind) -> dict[str, Entry]:
-    """All entries of ``kind`` by name, in alphabetical order."""
-    entries = (entry for file in sorted(folder(kind).glob("*.py")) for entry in _entries(file))
-    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+    """All entries of ``kind`` by name, in alphabetical order; raises :class:`SpecError` for a name given twice."""
+    ours = {f"{MODULES[kind]}.{file.stem}": file for file in sorted(folder(kind).glob("*.py"))}
+    entries: dict[str, Entry] = {}
+    for module, file in (ours | extensions.modules(kind)).items():
+        for entry in _entries(module, file):
+            if entry.name in entries:
+                raise SpecError(
+                    f"{file}: {entry.name!r} stands in {entries[entry.name].file} already; rename one of them"
+                )
+            entries[entry.name] = entry
+    return dict(sorted(entries.items()))
 
 
-def _entries(file: Path) -> list[Entry]:
+def _entries(module: str, file: Path) -> list[Entry]:
     found = []
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    for node in _statements(file):
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             continue
         for decorator in node.decorator_list:
             match decorator:
                 case ast.Call(func=ast.Name(id="register"), args=[ast.Constant(value=str(name))]):
                     summary = (ast.get_docstring(node) or "").partition("\n")[0]
-                    found.append(Entry(name, summary, file, node.name))
+                    found.append(Entry(name, summary, module, file, node.name))
     return found
 
 
@@ -78,46 +91,160 @@ def options(kind: Kind, name: str) -> list[str]:
     Of a function or class its parameters after the data folder, or after inputs and outputs; of an algorithm the
     fields that are not hyper-parameters.
     """
+    return list(_fields(name, searchable=False) if kind == "algorithms" else _parameters(kind, name))
+
+
+def defaults(kind: Kind, name: str) -> dict[str, Any]:
+    """The values that options of what is registered as ``name`` have unless a spec gives others, read from its source.
+
+    Raises :class:`SpecError` for a default that is neither a literal nor a constant of its file.
+    """
     if kind == "algorithms":
         return _fields(name, searchable=False)
+    file, parameters = catalogue(kind)[name].file, _parameters(kind, name)
+    return {option: _literal(file, option, value) for option, value in parameters.items() if value is not None}
+
+
+def hyperparameters(algorithm: str) -> list[str]:
+    """The names of an algorithm's own hyper-parameters, inherited ones first, read from its source."""
+    return list(hyperparameter_defaults(algorithm))
+
+
+def hyperparameter_defaults(algorithm: str) -> dict[str, Any]:
+    """The values that an algorithm's own hyper-parameters have unless a spec gives others, read from its source."""
+    return _fields(algorithm, searchable=True)
+
+
+def search_ranges(algorithm: str) -> dict[str, tuple[float, float] | None]:
+    """Between which values each of an algorithm's own hyper-parameters is searched, None where it says nothing."""
+    fields = _declared_fields(algorithm).items()
+    return {
+        name: None if field.log is None else _literal(field.file, name, field.log)
+        for name, field in fields
+        if field.searchable
+    }
+
+
+def docstring(kind: Kind, name: str) -> str:
+    """What is said of what is registered as ``name``, indentation removed; empty if nothing is."""
+    return ast.get_docstring(_definition(kind, name)) or ""
+
+
+def declared(algorithm: str) -> dict[str, Any]:
+    """What the class of an algorithm says of it (``parallel``, ``optimizers`` ...), base classes' answers included."""
+    entry = catalogue("algorithms")[algorithm]
+    return _class_variables(entry.file, entry.definition)
+
+
+@cache
+def _class_variables(file: Path, definition: str) -> dict[str, Any]:
+    node = next(
+        (each for each in _statements(file) if isinstance(each, ast.ClassDef) and each.name == definition), None
+    )
+    if node is None:  # the parent's home is another file
+        files = (other for other in sorted(folder("algorithms").glob("*.py")) if other != file)
+        homes = (
+            other for other in files if any(getattr(each, "name", "") == definition for each in _statements(other))
+        )
+        home = next(homes, None)
+        return {} if home is None else _class_variables(home, definition)
+    found: dict[str, Any] = {}
+    for parent in _parents(node):
+        found |= _class_variables(file, parent)
+    for field in node.body:
+        match field:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                if "ClassVar" in ast.unparse(field.annotation):
+                    found[name] = _literal(file, name, value)
+    return found
+
+
+def _definition(kind: Kind, name: str) -> ast.ClassDef | ast.FunctionDef:
+    """The syntax tree of what is registered as ``name``."""
+    entry = catalogue(kind)[name]
+    definitions = (node for node in _statements(entry.file) if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return next(node for node in definitions if node.name == entry.definition)
+
+
+@cache
+def _statements(file: Path) -> list[ast.stmt]:
+    try:
+        return ast.parse(file.read_text(encoding="utf-8")).body
+    except SyntaxError as error:
+        raise SpecError(f"{file}, line {error.lineno}: not Python ({error.msg})") from None
+
+
+def _parameters(kind: Kind, name: str) -> dict[str, ast.expr | None]:
+    """The options of a function or class, each with the expression of its default if it has one."""
     leading = 1 if kind == "datasets" else 2
     node = _definition(kind, name)
     if isinstance(node, ast.ClassDef):
         leading += 1  # self
         node = next(part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return [argument.arg for argument in arguments][leading:]
+    positional = [*node.args.posonlyargs, *node.args.args]
+    names = [argument.arg for argument in [*positional, *node.args.kwonlyargs]]
+    without = len(positional) - len(node.args.defaults)
+    values = [*[None] * without, *node.args.defaults, *node.args.kw_defaults]
+    return dict(list(zip(names, values, strict=True))[leading:])
 
 
-def hyperparameters(algorithm: str) -> list[str]:
-    """The names of an algorithm's own hyper-parameters, inherited ones first, read from its source."""
-    return _fields(algorithm, searchable=True)
+@dataclass(frozen=True)
+class _Field:
+    """A field of an algorithm as its source declares it; ``log`` is the range that a hyper-parameter is searched in."""
+
+    file: Path
+    default: ast.expr
+    searchable: bool
+    log: ast.expr | None
 
 
-@cache
-def _definition(kind: Kind, name: str) -> ast.ClassDef | ast.FunctionDef:
-    """The syntax tree of what is registered as ``name``."""
-    entry = catalogue(kind)[name]
-    body = ast.parse(entry.file.read_text(encoding="utf-8")).body
-    definitions = (node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef))
-    return next(node for node in definitions if node.name == entry.definition)
-
-
-def _fields(algorithm: str, *, searchable: bool) -> list[str]:
-    """The fields of an algorithm's dataclass: hyper-parameters if ``searchable``, else options."""
-    node = _definition("algorithms", algorithm)
+def _declared_fields(algorithm: str) -> dict[str, _Field]:
+    """An algorithm's fields by name, inherited ones first."""
+    node, entries = _definition("algorithms", algorithm), catalogue("algorithms")
     assert isinstance(node, ast.ClassDef)
-    parents = {base.id for base in node.bases if isinstance(base, ast.Name)}
-    registered = [entry.name for entry in catalogue("algorithms").values() if entry.definition in parents]
-    inherited = [name for parent in registered for name in _fields(parent, searchable=searchable)]
-    own = [
-        field.target.id
-        for field in node.body
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
-        if "ClassVar" not in ast.unparse(field.annotation)
-        if (ast.unparse(field.value).partition("(")[0] == "searchable") is searchable
-    ]
-    return list(dict.fromkeys(inherited + own))
+    found: dict[str, _Field] = {}
+    for entry in entries.values():
+        if entry.definition in _parents(node):
+            found |= _declared_fields(entry.name)
+    file = entries[algorithm].file
+    for statement in node.body:
+        match statement:
+            case ast.AnnAssign(annotation=annotation) if "ClassVar" in ast.unparse(annotation):
+                continue
+            case ast.AnnAssign(
+                target=ast.Name(id=name),
+                value=ast.Call(func=ast.Name(id="searchable"), args=[value, *_], keywords=more),
+            ):
+                log = next((keyword.value for keyword in more if keyword.arg == "log"), None)
+                found[name] = _Field(file, value, searchable=True, log=log)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                found[name] = _Field(file, value, searchable=False, log=None)
+    return found
+
+
+def _parents(node: ast.ClassDef) -> list[str]:
+    """The names of the classes that a class is derived from, without their modules'."""
+    return [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+
+
+def _fields(algorithm: str, *, searchable: bool) -> dict[str, Any]:
+    """Names and defaults of an algorithm's fields: hyper-parameters if ``searchable``, else options."""
+    fields = _declared_fields(algorithm).items()
+    return {name: _literal(field.file, name, field.default) for name, field in fields if field.searchable is searchable}
+
+
+def _literal(file: Path, option: str, value: ast.expr) -> Any:
+    """What the expression of a default says, looked up where it is a constant of its file."""
+    found = value
+    for node in _statements(file):
+        match node, value:
+            case (ast.Assign(targets=[ast.Name(id=constant)], value=said), ast.Name(id=name)) if constant == name:
+                found = said
+    try:
+        return ast.literal_eval(found)
+    except ValueError:
+        what = f"{option} = {ast.unparse(value)}"
+        raise SpecError(f"{file}: {what}: the default must be a literal or a constant of this file") from None
 
 
 def load(kind: Kind, name: str) -> Any:
@@ -126,14 +253,13 @@ def load(kind: Kind, name: str) -> Any:
     if name not in entries:
         raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, entries)}")
     entry = entries[name]
-    return getattr(_module(kind, entry.file), entry.definition)
+    return getattr(_module(entry.module, entry.file), entry.definition)
 
 
-def _module(kind: Kind, file: Path) -> ModuleType:
-    if kind != "datasets":
-        return importlib.import_module(f"bench.{kind}.{file.stem}")
+def _module(name: str, file: Path) -> ModuleType:
+    if not name.startswith(MODULES["datasets"]):
+        return importlib.import_module(name)
     # By path: a package called `datasets` would shadow Hugging Face's for whoever runs from the checkout.
-    name = f"bench._datasets.{file.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,12 @@ CHECKPOINTS = ("latest", "global", "local")
 
 
 class SilobenchError(Exception):
-    """Something the user can mend. The message is one line: what, where, what was expected, what to do."""
+    """Something the user can mend. The message is one line: what, where, what was expected, what to do.
+
+    ``status`` is the exit status of a command that it ends.
+    """
+
+    status: ClassVar[int] = 2
 
 
 class DataError(SilobenchError):
@@ -87,7 +92,9 @@ class Federation:
     ``synthetic`` federations say so in the title of every table and figure made from them. ``loss`` names the
     training loss and its constants where it is not the task's cross-entropy, e.g. {"name": "focal", "gamma": 2.0,
     "alpha": [...]}. ``prepare`` turns stored inputs into what the model sees, (n, ...) -> (n, ...) (bytes to
-    normalised floats, say); ``augment(x, keys)`` changes prepared training inputs at random, one key per sample.
+    normalised floats, say); in local steps ``augment(x, keys)`` takes its place, which also changes them at random, one
+    key per sample.
+    ``embeddings`` (tokens, width) float32 are the vectors that models begin from which look up the tokens ``x``.
     Two federations with equal arrays and ``options`` must have equal ``prepare`` and ``augment``.
     """
 
@@ -103,6 +110,7 @@ class Federation:
     loss: Mapping[str, Any] = field(default_factory=dict)
     prepare: Callable[[Tensor], Tensor] | None = None
     augment: Callable[[Tensor, Tensor], Tensor] | None = None
+    embeddings: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not self.clients:
@@ -154,23 +162,11 @@ class Federation:
                 digest.update(f"|{client.name}".encode())
                 for array in () if split is None else (split.x, split.y):
                     digest.update(f"|{tuple(array.shape)}|{array.dtype}|".encode())
-                    digest.update(array.contiguous().numpy().tobytes())
+                    digest.update(array.contiguous().numpy())
+        if self.embeddings is not None:
+            digest.update(f"|embeddings|{tuple(self.embeddings.shape)}|".encode())
+            digest.update(self.embeddings.contiguous().numpy())
         return digest.hexdigest()
-
-    @property
-    def pooled_training(self) -> Client:
-        """All training samples as one client, in client order (the central baseline)."""
-        import torch
-
-        if len({client.train.x.shape[1:] for client in self.clients}) > 1:
-            raise DataError(f"{self.name}: samples with different features cannot be pooled; align the features first")
-
-        def pool(splits: Sequence[Split]) -> Split:
-            return Split(torch.cat([split.x for split in splits]), torch.cat([split.y for split in splits]))
-
-        fixed = [client.validation for client in self.clients if client.validation is not None]
-        training = pool([client.train for client in self.clients])
-        return Client("pooled", training, validation=pool(fixed) if fixed else None)
 
 
 def _check(where: str, split: Split, task: Task, classes: int) -> None:
@@ -206,6 +202,11 @@ class Budget:
     has so many mini-batches an epoch instead, floor(n / batches) samples each, and drops the rest. ``validation`` is
     the share of each client's training samples held out (rounded down), ``optimizer`` the clients' optimiser, whose
     state (moments, momentum) they "keep" over rounds or "reset" at the start of each.
+
+    ``evaluate`` says which model of a round is validated, kept and tested: a client's "aggregated" one, once it has
+    taken in what the server made of the uploads, or the one its local steps have "trained", before aggregation.
+    After every ``test_every`` rounds, and the last, models are scored on test samples for a learning curve that
+    nothing is chosen by; 0 draws none.
     """
 
     rounds: int
@@ -216,6 +217,8 @@ class Budget:
     validation: float = 0.2
     batches: int | None = None
     optimizer_state: Literal["keep", "reset"] = "keep"
+    evaluate: Literal["aggregated", "trained"] = "aggregated"
+    test_every: int = 0
 
     def __post_init__(self) -> None:
         for key in ("rounds", "local_steps", "local_epochs", "batch_size", "batches"):
@@ -226,13 +229,24 @@ class Budget:
                 raise SpecError(f"{key} = {value!r}: expected a whole number of at least 1")
         if (self.local_steps is None) == (self.local_epochs is None):
             raise SpecError("give exactly one of local_steps and local_epochs")
-        if self.optimizer not in ("adamw", "sgd"):
-            raise SpecError(f"optimizer = {self.optimizer!r}: {nearest(str(self.optimizer), ('adamw', 'sgd'))}")
-        if self.optimizer_state not in ("keep", "reset"):
-            hint = nearest(str(self.optimizer_state), ("keep", "reset"))
-            raise SpecError(f"optimizer_state = {self.optimizer_state!r}: {hint}")
+        for key, known in (
+            ("optimizer", ("adamw", "sgd")),
+            ("optimizer_state", ("keep", "reset")),
+            ("evaluate", ("aggregated", "trained")),
+        ):
+            if (value := getattr(self, key)) not in known:
+                raise SpecError(f"{key} = {value!r}: {nearest(str(value), known)}")
         if not 0 <= self.validation < 1:
             raise SpecError(f"validation = {self.validation!r}: expected a share of at least 0 and below 1")
+        if not isinstance(self.test_every, int) or isinstance(self.test_every, bool) or self.test_every < 0:
+            raise SpecError(f"test_every = {self.test_every!r}: expected a whole number of rounds, or 0 for no curves")
+
+    @property
+    def tested(self) -> tuple[int, ...]:
+        """After how many rounds the learning curves have their points."""
+        if not self.test_every:
+            return ()
+        return (*range(self.test_every, self.rounds, self.test_every), self.rounds)
 
 
 @dataclass(frozen=True)
@@ -267,6 +281,11 @@ class Outcome:
     ``validation`` is, per round, each client's validation loss; ``aggregated`` their mean weighted by the number
     of validation samples. ``communication`` counts the floats one client sends ("up") and receives ("down") a round,
     the mean over clients and rounds.
+
+    ``curves`` holds {"rounds": [...], "scores": {metric: [[value of each client] at each point]}}: each client's own
+    model (a pooled one: the model of all) on the client's test samples, after so many rounds; empty without
+    ``Budget.test_every``. ``traces`` holds what an algorithm watches, {name: [[number or list of each client] of each
+    round]}. Neither decides anything.
     """
 
     hyperparameters: Mapping[str, float]
@@ -279,6 +298,8 @@ class Outcome:
     communication: Mapping[str, float]
     parameters: int
     path: Literal["stack", "loop"]
+    curves: Mapping[str, Any] = field(default_factory=dict)
+    traces: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

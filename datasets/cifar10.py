@@ -65,6 +65,7 @@ def cifar10(
         "cifar10",
         skew.federate(read, PER_CLIENT),
         "multiclass",
+        metrics=skew.metrics,
         classes=cifar.CLASSES,
         licence=LICENCE,
         citation=CITATION,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from bench.data.cache import Arrays, prepared
+from bench.data.cache import Arrays, prepared, remembered
 from bench.data.fetch import Asset, locate
 from bench.data.tables import read_csv, read_numbers
 from bench.registry import register
@@ -84,6 +84,10 @@ DISTANCES = ("elevation", "aspect", "slope", "hhdist", "vhdist", "hrdist", "hfpd
 FEATURES = (*DISTANCES, "soil_type", "climate_zone", "geologic_zone", "wilderness_area")
 NUMERIC = slice(0, 10)
 CLASSES = 7
+METRICS = (
+    *("auroc_of_outputs_absent_half", "balanced_accuracy", "auprc_of_outputs_absent_zero"),  # as published
+    *("auroc_of_outputs_present", "auprc_of_outputs_present", "auroc_present", "auprc_present", "accuracy"),
+)
 ROWS = 581012
 TRAINING, VALIDATION = slice(0, 11340), slice(11340, 15120)  # rows of the raw file; the rest is for testing
 
@@ -108,38 +112,38 @@ def covertype(
     ):
         if value not in known:
             raise SpecError(f"{option} = {value!r}: {nearest(str(value), known)}")
-    parts = _from_prepared(root) if source == "prepared" else by_client(_from_raw(root))
+    files = [locate(asset, root) for asset in (PREPARED.values() if source == "prepared" else [RAW])]
+    parts = remembered(_from_prepared if source == "prepared" else _from_raw, *files)
     return Federation(
         "covertype",
         tuple(_client(name, parts, labels == "own", normalisation == "pooled") for name in CLIENTS),
         "multiclass",
-        metrics=("auroc", "balanced_accuracy"),
+        metrics=METRICS,
         classes=CLASSES,
         licence=LICENCE,
         citation=CITATION,
     )
 
 
-def _from_prepared(root: Path | None) -> Parts:
+def _from_prepared(*files: Path) -> Parts:
     columns = (*DISTANCES, "wilderness_area", "soil_type", "climate_zone", "geologic_zone", "target")
     codes = {"wilderness_area": {client: code for code, client in enumerate(CLIENTS)}}
 
     parts: dict[str, dict[str, np.ndarray]] = {"train": {}, "validation": {}, "test": {}}
-    for (part, client), asset in PREPARED.items():
-        table = read_numbers(locate(asset, root), columns, codes)
+    for (part, client), file in zip(PREPARED, files, strict=True):
+        table = read_numbers(file, columns, codes)
         parts[part][client] = table[[*FEATURES, "target"]].to_numpy()
     return parts
 
 
-def _from_raw(root: Path | None) -> np.ndarray:
-    """The decoded rows of UCI's file (ROWS, 12), from the cache after the first time."""
-    file = locate(RAW, root)
+def _from_raw(file: Path) -> Parts:
+    """The parts of UCI's file, whose decoded rows (ROWS, 12) come from the cache after the first time."""
 
     def fill(arrays: Arrays) -> None:
         arrays["rows"][:] = decode(_read_raw(file))
 
     layout = {"rows": ((ROWS, len(FEATURES) + 1), "int16")}
-    return prepared("covertype", inputs=[file], code=[Path(__file__)], layout=layout, fill=fill)["rows"]
+    return by_client(prepared("covertype", inputs=[file], code=[Path(__file__)], layout=layout, fill=fill)["rows"])
 
 
 def _read_raw(file: Path) -> np.ndarray:

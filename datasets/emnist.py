@@ -63,6 +63,7 @@ def emnist(
         "emnist",
         skew.federate(read, PER_CLIENT),
         "multiclass",
+        metrics=skew.metrics,
         classes=CLASSES,
         licence=LICENCE,
         citation=CITATION,

@@ -72,6 +72,7 @@ def fashion_mnist(
         "fashion_mnist",
         skew.federate(read, PER_CLIENT),
         "multiclass",
+        metrics=skew.metrics,
         classes=CLASSES,
         licence=LICENCE,
         citation=CITATION,

@@ -57,10 +57,11 @@ def fed_heart_disease_5class(root: Path | None = None) -> Federation:
         "fed_heart_disease_5class",
         tuple(clients),
         "multiclass",
+        metrics=("macro_f1", "accuracy", "loss"),
         classes=5,
         licence=uci_heart.LICENCE,
         citation=CITATION,
-        loss={"name": "focal", "gamma": 3.0, "alpha": list(ALPHA)},
+        loss={"name": "focal_all_classes", "gamma": 3.0, "alpha": list(ALPHA), "scale": 10.0},
     )
 
 

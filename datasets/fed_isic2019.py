@@ -8,7 +8,7 @@ import torch
 
 from bench.data import isic2019
 from bench.data.images import Normalise
-from bench.data.photographs import Augment
+from bench.data.photographs import Augment, CentreCrop
 from bench.registry import register
 from bench.types import Client, Federation, Split
 
@@ -20,7 +20,9 @@ PIXELS = Normalise(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of 
 def fed_isic2019(root: Path | None = None) -> Federation:
     """Which of eight skin lesions a photograph shows: 23,247 photographs from six centres.
 
-    ``x`` is (n, 3, 224, 224) uint8 for training, the middle (n, 3, 200, 200) for tests.
+    ``x`` is (n, 3, 224, 224) uint8, of which a model sees 200 pixels: in local steps a random part of photographs
+    changed at random, in validation and tests the middle. (FENDA-FL's code holds its validation photographs out of
+    those it changes at random, so that it validates on such.)
     """
     table = isic2019.read_split(root)
     # By client and part, each in the order of the table: a client's part is then a slice, which copies nothing.
@@ -35,7 +37,7 @@ def fed_isic2019(root: Path | None = None) -> Federation:
                 table.index[(table["center"] == number) & (table["fold"] == fold)] for fold in ("train", "test")
             )
         )
-        clients.append(Client(name, Split(x[train], y[train]), Split(isic2019.seen(x[test]), y[test])))
+        clients.append(Client(name, Split(x[train], y[train]), Split(x[test], y[test])))
     counts = table.loc[table["fold"] == "train", "target"].value_counts().sort_index()
     return Federation(
         "fed_isic2019",
@@ -47,6 +49,6 @@ def fed_isic2019(root: Path | None = None) -> Federation:
         citation=isic2019.CITATION,
         # A class weighs the more, the rarer it is among the training photographs of all centres.
         loss={"name": "focal", "gamma": 2.0, "alpha": (counts.sum() / counts).tolist()},
-        prepare=PIXELS,
+        prepare=CentreCrop(PIXELS, isic2019.SEEN),
         augment=Augment(PIXELS, size=isic2019.SEEN),
     )

@@ -57,7 +57,7 @@ def gemini_delirium(
         "gemini_delirium",
         tuple(clients),
         "binary",
-        metrics=("accuracy", "auroc"),
+        metrics=("accuracy", "auroc", "accuracy_at_logit_half"),
         synthetic=source == "synthetic",
         licence="" if source == "synthetic" else LICENCE,
         citation=CITATION,

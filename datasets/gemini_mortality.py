@@ -43,7 +43,7 @@ def gemini_mortality(root: Path | None = None, *, source: str = "synthetic") -> 
         "gemini_mortality",
         tuple(clinical.client(name, parts) for name, parts in stays.items()),
         "binary",
-        metrics=("accuracy", "auroc"),
+        metrics=("accuracy", "auroc", "accuracy_at_logit_half"),
         synthetic=source == "synthetic",
         licence="" if source == "synthetic" else LICENCE,
         citation=CITATION,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bench.data import uci_heart
+from bench.data.cache import remembered
 from bench.data.fetch import Asset, locate
 from bench.data.tables import read_numbers
 from bench.registry import register
@@ -49,7 +51,8 @@ FAISALABAD = (
 )
 # South Africa's column of words; its codes are not standardised, and the authors' code puts it last.
 WORDS, CODES = "famhist", {"Absent": 0, "Present": 1}
-FEATURES = ("own", "union", "union_as_published")
+Cohort = tuple[list[str], np.ndarray, np.ndarray]  # names of the columns, x (n, d), y (n, 1)
+Cohorts = dict[str, Cohort]
 
 
 @register("heart_cohorts")
@@ -73,52 +76,76 @@ def heart_cohorts(
     for option, share in (("test", test), ("validation", validation)):
         if not isinstance(share, float) or not 0 < share <= 0.9:
             raise SpecError(f"{option} = {share!r}: expected a share above 0 and at most 0.9")
-    if features not in FEATURES:
-        raise SpecError(f"features = {features!r}: {nearest(str(features), FEATURES)}")
-    cohorts = read(root)
-    union = sorted(set().union(*(x.columns for x, _ in cohorts.values())))
+    if features not in ARRANGED:
+        raise SpecError(f"features = {features!r}: {nearest(str(features), ARRANGED)}")
     clients = []
-    for client, (x, y) in cohorts.items():
-        if features != "own":
-            x = x.reindex(columns=union, fill_value=0.0)
+    cohorts = remembered(ARRANGED[features], *(locate(asset, root) for asset in ASSETS.values()))
+    for client, (columns, x, y) in cohorts.items():
         rest, for_testing = train_test_split(np.arange(len(y)), test_size=test, random_state=split_seed)
         for_training, held_out = train_test_split(rest, test_size=validation, random_state=split_seed)
-        # What the other cohorts have of the column of words are numeric zeros, which keep their place.
-        words_last = client == "sa" and features != "union"
-        scaled = standardise(x, x.iloc[for_training], words_last=words_last)
-        parts = [Split(scaled[rows], y[rows]) for rows in (for_training, for_testing, held_out)]
-        clients.append(Client(client, parts[0], parts[1], parts[2]))
+        scaled = standardise(columns, x, for_training)
+        train, tested, validated = (
+            Split(torch.from_numpy(scaled[rows]), torch.from_numpy(y[rows]))
+            for rows in (for_training, for_testing, held_out)
+        )
+        clients.append(Client(client, train, tested, validated))
     return Federation(
         "heart_cohorts",
         tuple(clients),
         "binary",
-        metrics=("auroc", "balanced_accuracy"),
+        metrics=("auroc", "balanced_accuracy_at_logit_half", "auprc", "balanced_accuracy"),
         licence=f"cleveland, faisalabad CC BY 4.0; sa: {ASSETS['sa'].licence}",
         citation=CITATION,
     )
 
 
-def read(root: Path | None) -> dict[str, tuple[pd.DataFrame, torch.Tensor]]:
-    """Every cohort's columns by name and its targets (n, 1), in the order of the files."""
-    rows = pd.DataFrame(uci_heart.read("cleveland", root), columns=uci_heart.COLUMNS)
-    cleveland = rows.fillna(-1.0)  # an ordinary number from here on
-    sa = read_numbers(locate(ASSETS["sa"], root), ("row.names", *SA), {WORDS: CODES})
-    faisalabad = read_numbers(locate(ASSETS["faisalabad"], root), FAISALABAD)
+def own(*files: Path) -> Cohorts:
+    """Every cohort's own columns in the order of its file."""
+    return {client: _arranged(x, y) for client, (x, y) in _tables(*files).items()}
+
+
+def union(*files: Path) -> Cohorts:
+    """All columns of all cohorts in alphabetical order, 0 where they are not recorded."""
+    tables = _tables(*files)
+    columns = sorted(set().union(*(x.columns for x, _ in tables.values())))
+    return {client: _arranged(x.reindex(columns=columns, fill_value=0.0), y) for client, (x, y) in tables.items()}
+
+
+def union_as_published(*files: Path) -> Cohorts:
+    """The union with South Africa's column of words at its end; in the other cohorts it holds zeros, in its place."""
+    cohorts = union(*files)
+    columns, x, y = cohorts["sa"]
+    order = sorted(range(len(columns)), key=lambda column: columns[column] == WORDS)
+    return cohorts | {"sa": ([columns[column] for column in order], x[:, order], y)}
+
+
+ARRANGED = {"own": own, "union": union, "union_as_published": union_as_published}
+
+
+def _tables(cleveland: Path, sa: Path, faisalabad: Path) -> dict[str, tuple[pd.DataFrame, pd.Series]]:
+    """Every cohort's columns and targets, as in its file but for South Africa's words, which stand last."""
+    raw = uci_heart.parse(cleveland.read_text(encoding="ascii"), str(cleveland))
+    ill = pd.DataFrame(raw, columns=uci_heart.COLUMNS).fillna(-1.0)  # an ordinary number from here on
+    coronary = read_numbers(sa, ("row.names", *SA), {WORDS: CODES})
+    dead = read_numbers(faisalabad, FAISALABAD)
     return {
-        "cleveland": (cleveland.drop(columns="num"), _targets(cleveland["num"] == 0)),
-        "sa": (sa.drop(columns=["row.names", "chd"]), _targets(sa["chd"] == 1)),
-        "faisalabad": (faisalabad.drop(columns="DEATH_EVENT"), _targets(faisalabad["DEATH_EVENT"] == 1)),
+        "cleveland": (ill.drop(columns="num"), ill["num"] == 0),
+        "sa": (coronary[[*(column for column in SA[:-1] if column != WORDS), WORDS]], coronary["chd"] == 1),
+        "faisalabad": (dead.drop(columns="DEATH_EVENT"), dead["DEATH_EVENT"] == 1),
     }
 
 
-def standardise(x: pd.DataFrame, reference: pd.DataFrame, *, words_last: bool) -> torch.Tensor:
-    """(n, d) float32: columns minus the mean of ``reference``, over its standard deviation (n); constants become 0."""
-    numeric = [column for column in x if column != WORDS]
-    scaled = x.copy()
-    scaled[numeric] = StandardScaler().fit(reference[numeric]).transform(x[numeric])
-    order = [*numeric, WORDS] if words_last else list(x)
-    return torch.from_numpy(scaled[order].to_numpy(np.float32))
+def _arranged(x: pd.DataFrame, positive: pd.Series) -> Cohort:
+    return list(x.columns), x.to_numpy(np.float64), positive.to_numpy(np.float32)[:, None]
 
 
-def _targets(positive: pd.Series) -> torch.Tensor:
-    return torch.from_numpy(positive.to_numpy(np.float32)[:, None])
+def standardise(columns: Sequence[str], x: np.ndarray, training: np.ndarray) -> np.ndarray:
+    """x (n, d) float32: columns minus the mean of the ``training`` rows, over their standard deviation (n).
+
+    A constant becomes 0, the column of words stays as it is.
+    """
+    scaler = StandardScaler().fit(x[training])
+    scaled = scaler.transform(x)
+    words = [column == WORDS for column in columns]
+    scaled[:, words] = x[:, words]
+    return scaled.astype(np.float32)

@@ -64,19 +64,29 @@ SEED = 42
 
 
 @register("mimic3_mortality")
-def mimic3_mortality(root: Path | None = None, *, source: str = "synthetic", tokenizer: str = "") -> Federation:
+def mimic3_mortality(
+    root: Path | None = None,
+    *,
+    source: str = "synthetic",
+    tokenizer: str = "",
+    embeddings: str = "",
+    embeddings_sha256: str = "",
+) -> Federation:
     """Death in hospital (1) or not (0) from a note of the first day, four groups of diagnoses as clients.
 
     ``x`` is (n, length) int64 with at most 512 tokens, 0 is padding. ``source`` "files" reads MIMIC-III's tables,
     "synthetic" makes SYNTHETIC notes. ``tokenizer`` is the place of a tokenizer.json below the data folder; without
-    one words are hashed (see :func:`bench.data.text.tokenizer`).
+    one words are hashed (see :func:`bench.data.text.tokenizer`). ``embeddings`` is the place of its vectors, from which
+    models of tokens then begin (see :class:`bench.data.text.Embeddings`).
     """
     if source not in SOURCES:
         raise SpecError(f"source = {source!r}: {nearest(str(source), SOURCES)}")
+    vectors = text.Embeddings(embeddings, embeddings_sha256, tokenizer)
     encode = text.tokenizer(tokenizer, root, LONGEST)
     notes = synthetic() if source == "synthetic" else read(root)
     notes = longest(notes, [encode(note) for note in notes["text"]])
-    tokens = text.padded(notes["tokens"].tolist())
+    tokens, numbers = text.padded(notes["tokens"].tolist())
+    initial, found = vectors.read(numbers, root)
     x, y = torch.from_numpy(tokens), torch.tensor(notes["died"].tolist())
     clients = []
     for group in DIAGNOSES:
@@ -97,10 +107,13 @@ def mimic3_mortality(root: Path | None = None, *, source: str = "synthetic", tok
         "mimic3_mortality",
         tuple(clients),
         "multiclass",
+        metrics=("macro_f1", "accuracy", "loss"),
         synthetic=source == "synthetic",
         licence="" if source == "synthetic" else LICENCE,
         citation=CITATION,
-        loss={"name": "focal", "gamma": 1.0, "alpha": [0.15, 0.85]},
+        options=found,
+        embeddings=initial,
+        loss={"name": "focal_all_classes", "gamma": 1.0, "alpha": [0.15, 0.85], "scale": 10.0},
     )
 
 

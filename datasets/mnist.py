@@ -67,6 +67,7 @@ def mnist(
         "mnist",
         skew.federate(read, PER_CLIENT),
         "multiclass",
+        metrics=skew.metrics,
         classes=CLASSES,
         licence=LICENCE,
         citation=CITATION,

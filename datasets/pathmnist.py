@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.data.fetch import Asset, locate
 from bench.data.images import Normalise
-from bench.data.npz import read_medmnist
+from bench.data.npz import medmnist
 from bench.data.skew import Skew, merged_and_split
 from bench.registry import register
 from bench.types import Federation
@@ -44,7 +44,7 @@ def pathmnist(
     ``x`` is (n, 3, 28, 28) uint8. The options are those of :class:`bench.data.skew.Skew`, by default APPLE's.
     """
     skew = Skew("apple", partition, clients, alpha, partition_seed)
-    train, test = merged_and_split(*read_medmnist(locate(ASSET, root), CHANNELS, CLASSES))
+    train, test = merged_and_split(*medmnist("pathmnist", locate(ASSET, root), CHANNELS, CLASSES))
     return Federation(
         "pathmnist",
         skew.cut(train, test),

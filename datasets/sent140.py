@@ -33,18 +33,28 @@ SEED = 42
 
 
 @register("sent140")
-def sent140(root: Path | None = None, *, users: str = "as_published", tokenizer: str = "") -> Federation:
+def sent140(
+    root: Path | None = None,
+    *,
+    users: str = "as_published",
+    tokenizer: str = "",
+    embeddings: str = "",
+    embeddings_sha256: str = "",
+) -> Federation:
     """Is a tweet positive? Fifteen users of Sentiment140, one client each; ``x`` is (n, length) int64, 0 is padding.
 
     ``users`` "as_published" are the last 15 of the 50 with the most tweets, as in PLayer-FL's code, "top_15" the first,
     as in its text. ``tokenizer`` is the place of a tokenizer.json below the data folder; without one words are hashed
-    (see :func:`bench.data.text.tokenizer`).
+    (see :func:`bench.data.text.tokenizer`). ``embeddings`` is the place of its vectors, from which models of tokens
+    then begin (see :class:`bench.data.text.Embeddings`).
     """
     if users not in CHOICES:
         raise SpecError(f"users = {users!r}: {nearest(str(users), CHOICES)}")
+    vectors = text.Embeddings(embeddings, embeddings_sha256, tokenizer)
     encode = text.tokenizer(tokenizer, root)
     tweets = busiest(read(find_any(PLACES, root, REMEDY)))
-    tokens = text.encoded(tweets["text"], encode)
+    tokens, numbers = text.padded([encode(tweet) for tweet in tweets["text"]])
+    initial, found = vectors.read(numbers, root)
     clients = []
     for rank in range(BUSIEST)[CHOICES[users]]:
         rows = np.flatnonzero(tweets["rank"] == rank)
@@ -58,7 +68,16 @@ def sent140(root: Path | None = None, *, users: str = "as_published", tokenizer:
                 Split(x[validation], y[validation]),
             )
         )
-    return Federation("sent140", tuple(clients), "multiclass", licence=LICENCE, citation=CITATION)
+    return Federation(
+        "sent140",
+        tuple(clients),
+        "multiclass",
+        metrics=("macro_f1", "accuracy", "loss"),
+        licence=LICENCE,
+        citation=CITATION,
+        options=found,
+        embeddings=initial,
+    )
 
 
 def read(file: Path) -> pd.DataFrame:

@@ -3,7 +3,8 @@
 Everything of silobench counts: choosing stack or loop, tracing, validation, checkpoints, testing. The plain loop
 (plain_loop.py) trains and validates only, and its mini-batches are drawn before its clock starts. Both use one
 thread and must agree in every validation loss. They are timed in turns, and a ratio is the median over the turns,
-so that other work on the machine falls on both. A bar that is missed is marked; the exit status stays 0.
+so that other work on the machine falls on both. A bar that is missed is marked; the exit status stays 0. A second
+table has every algorithm, stacked and in a plain loop (algorithm_speed.py).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
+import algorithm_speed
 import torch
 from plain_loop import Site, fedavg, scaffold
 from torch.nn import functional
@@ -328,8 +330,13 @@ def main() -> None:
         cnn_run(),
         *heart_study(),
     ]
-    content = {"machine": facts, "rows": [{**asdict(row), "met": row.met} for row in rows]}
-    text = markdown(facts, rows)
+    by_algorithm = algorithm_speed.measure_all(algorithm_speed.tasks(federation, images(train=120, test=16)))
+    content = {
+        "machine": facts,
+        "rows": [{**asdict(row), "met": row.met} for row in rows],
+        "algorithms": {title: [asdict(line) for line in lines] for title, lines in by_algorithm.items()},
+    }
+    text = f"{markdown(facts, rows)}\n{algorithm_speed.markdown(by_algorithm)}"
     print(text)
     print(write_whole(OUT / "speed.json", f"{json.dumps(content, indent=2)}\n".encode()))
     print(write_whole(OUT / "speed.md", text.encode()))

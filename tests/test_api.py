@@ -116,6 +116,32 @@ def test_the_central_model_is_scored_on_every_client() -> None:
     torch.testing.assert_close(result.weights(client=2), result.weights(client=0), rtol=0, atol=0)
 
 
+def test_curves_have_a_row_per_point_client_and_metric() -> None:
+    result = run("fedavg", hyperparameters={"lr": [0.05, 0.1]}, rounds=5, test_every=2)
+    assert list(result.curves) == ["run", "seed", "lr", "rounds", "client", "metric", "value"]
+    points = pd.MultiIndex.from_product([range(2), [2, 4, 5], range(3), ["accuracy"]])
+    assert result.curves.set_index(["run", "rounds", "client", "metric"]).index.tolist() == points.tolist()
+    last = result.curves[result.curves.rounds == 5].value.tolist()
+    assert last == result.scores[result.scores.checkpoint == "latest"].value.tolist()
+    without = run("fedavg")
+    assert without.curves.empty
+    assert without.traces.empty
+    assert list(without.curves) == list(result.curves)
+
+
+def test_traces_have_a_row_per_round_client_and_entry() -> None:
+    p = run("apple", evaluate="trained").traces
+    assert list(p)[-5:] == ["round", "client", "name", "entry", "value"]
+    assert p[["round", "client", "entry"]].to_numpy().tolist() == [
+        [round_, client, other] for round_ in range(2) for client in range(3) for other in range(3)
+    ]
+    assert set(p.name) == {"p"}
+    result = run("apfl")
+    alpha = result.traces
+    last = alpha[alpha["round"] == 1].value.tolist()
+    assert last == [result.weights(client=client)["alpha"].item() for client in range(3)]
+
+
 def test_only_what_travels_is_global() -> None:
     result = run("fenda")
     shared = result.global_weights()
@@ -203,6 +229,9 @@ def test_only_the_checkpoints_asked_for_are_shown() -> None:
         ({"rounds": 1.5}, "rounds = 1.5: expected a whole number of at least 1"),
         ({"local_epochs": 1}, "give exactly one of local_steps and local_epochs"),
         ({"local_steps": None}, "give exactly one of local_steps and local_epochs"),
+        ({"evaluate": "train"}, "evaluate = 'train': did you mean 'trained'?"),
+        ({"optimizer_state": "kept"}, "optimizer_state = 'kept': did you mean 'keep'?"),
+        ({"test_every": -1}, "test_every = -1: expected a whole number of rounds, or 0 for no curves"),
         ({"validation": 1.0}, "validation = 1.0: expected a share of at least 0 and below 1"),
         ({"seeds": []}, "no seeds: give at least one"),
         ({"seeds": [1, 2, 1]}, "a seed stands more than once"),

@@ -97,6 +97,14 @@ def test_info_as_json(data, own_files: Path):
     }
 
 
+def test_info_of_a_task_of_flamby(data):
+    status, out, err = data("info", "flamby:fed_kits19")
+    assert (status, err) == (0, "")
+    assert out.startswith(cards.read("flamby:fed_kits19").text.rstrip())
+    assert out.endswith("## On this machine\n\nFLamby is not installed.\n")
+    assert json.loads(data("info", "flamby:fed_kits19", "--json")[1])["searched"] == []
+
+
 @pytest.mark.parametrize("command", ["info", "prepare", "verify"])
 def test_an_unknown_name_names_the_nearest(data, command: str):
     expected = "error: unknown dataset 'fed_hart_disease': did you mean 'fed_heart_disease'?\n"

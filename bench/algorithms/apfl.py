@@ -23,10 +23,15 @@ class Apfl(Algorithm):
     mixes = "outputs" (FENDA-FL's numbers) predicts alpha v(x) + (1 - alpha) w(x). Every local step: w takes a step on
     its own loss, then v one on the loss of the mix with the new w. After the first local step of a round alpha moves
     by -alpha_lr (<v - w, alpha g_v + (1 - alpha) g_w> + 0.02 alpha), with g_v and g_w the gradients of the mix's
-    loss, and is cut to [0, 1]; it starts at 0.5 and stays with its client.
+    loss, and is cut to [0, 1]; it starts at 0.5 and stays with its client. (The 0.02 alpha is of the authors' code.)
     mixes = "weights" (the paper's algorithm 1) predicts with m = alpha v + (1 - alpha) w. Every local step, all from
-    the same v, w and alpha: w = w - lr g(w);  v = v - lr alpha g(m);  alpha = alpha - alpha_lr <v - w, g(m)>, cut to
-    [0, 1]; the paper's alpha_lr is lr. alpha = 1 without alpha_lr is local training. Travels: d up, d down.
+    the same v, w and alpha: w = w - lr g(w);  v = v - lr alpha g(m);  alpha = alpha - alpha_lr <v - w, g(m)>
+    (equation 10), cut to [0, 1]; the paper's alpha_lr is lr. alpha = 1 without alpha_lr is local training.
+
+    Paper: Deng, Kamani & Mahdavi, 2020, algorithm 1 and equation 10; Tavakoli et al., 2023 (FENDA-FL), section 3.
+    Variant: outputs are mixed, as in FENDA-FL, or weights, as in the paper; the mean is FedAvg's.
+    Defaults: alpha_lr = 0.01 (0.0001 to 1); alpha = 0.5; mixes = "outputs".
+    Travels: d up, d down.
     """
 
     mixes: str = "outputs"
@@ -83,6 +88,9 @@ class Apfl(Algorithm):
     def _mixture(twins: Tree, site: Site) -> Tensor:
         """The mixed weights; running statistics are those of v, which sees the mix's batches."""
         return site.moved(twins["alpha"] * twins["v"] + (1 - twins["alpha"]) * twins["w"], twins["v"])
+
+    def watch(self, client: Tree, site: Site) -> dict[str, Tensor]:
+        return {"alpha": client["alpha"]}
 
     def personal(self, client: Tree) -> Tree:
         return {"w": client["w"], "v": client["v"], "alpha": client["alpha"]}

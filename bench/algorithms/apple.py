@@ -22,18 +22,24 @@ OPTIONS = {"scheduler": ("cosine", "exponential"), "selection": ("paper", "unifo
 class Apple(Peers):
     """A personal model is a mixture of all clients' core models, with mixing weights that the client learns.
 
-    w_i = sum_j p_ij c_j. Local step, with g the gradient of the batch's loss at w_i, both parts at once (eqs. 5, 6):
-    c_i = c_i - lr p_ii g;  p_ij = p_ij - p_lr (<g, c_j> + lambda(r) mu (p_ij - p0_j)), the gradient of
-    loss + lambda(r) mu/2 ||p_i - p0||^2. Cores begin apart, p at p0_j = n_j / n, and nothing bounds p. lambda falls
-    from 1 to 0 in the first ``fade`` rounds, r from 0: (1 + cos(pi r / fade)) / 2, or "exponential"
+    w_i = sum_j p_ij c_j (eq. 4). Local step, with g the gradient of the batch's loss at w_i, both parts at once:
+    c_i = c_i - lr p_ii g (eq. 5);  p_ij = p_ij - p_lr (<g, c_j> + lambda(r) mu (p_ij - p0_j)) (eq. 6), the gradient of
+    loss + lambda(r) mu/2 ||p_i - p0||^2 (eq. 7). Cores begin apart, p at p0_j = n_j / n, and nothing bounds p. lambda
+    falls from 1 to 0 in the first ``fade`` rounds, r from 0: (1 + cos(pi r / fade)) / 2, or "exponential"
     0.001^(r / fade), which the paper misprints. The released code leaves out the 1/2: its mu is half of the mu here.
     Evaluated is w_i after local work: the own new core with the others as downloaded before it.
 
     With a ``budget`` of M < C - 1 downloads, a core not downloaded stays in the mixture as it was. The initial cores
     come from a common seed to everybody. Then cores never downloaded come first, in random order, and places left
-    are drawn, without replacement, with probability ~ b^|p_ij|, b = max(1.5, r M / C). selection = "uniform" draws
-    all at random: so does the released code, which never notes what it has downloaded.
-    Batch-norm's running statistics are not mixed but stay with their client. Travels: d up, (C - 1) d or M d down.
+    are drawn, without replacement, with probability ~ b^|p_ij| (eq. 9), b = max(1.5, r M / C) (eq. 8).
+    selection = "uniform" draws all at random: so does the released code, which never notes what it has downloaded.
+    Batch-norm's running statistics are not mixed but stay with their client.
+
+    Paper: Luo & Wu, 2022, equations 4 to 9 (algorithm 1, lines 5 to 10; appendices A.1 and A.2).
+    Variant: the paper's mu/2, r from 0, and cores not downloaded stay in the mixture as they were.
+    Defaults: p_lr = 0.001 (0.0001 to 0.01); mu = 0.1 (0.001 to 1); fade = 48; budget = none; scheduler = "cosine";
+    selection = "paper".
+    Travels: d up, (C - 1) d or M d down.
     """
 
     apart: ClassVar[bool] = True
@@ -92,6 +98,9 @@ class Apple(Peers):
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
         mixed = self._mixture(client, self._cores(client, received, site), site)
         return super().end({**client, "mixed": mixed}, received, site)
+
+    def watch(self, client: Tree, site: Site) -> dict[str, Tensor]:
+        return {"p": client["p"]}
 
     def personal(self, client: Tree) -> Tree:
         return {"w": client["mixed"], "p": client["p"]}

@@ -5,7 +5,11 @@ clients, seeds and settings. State is a plain tree: dictionaries of tensors. A h
 changes what it was given. Decisions that depend on numbers are written with ``torch.where``, not ``if``.
 
 A round, in order: ``download`` - ``start`` - ``step`` for every local step - ``end`` - ``aggregate``. Then every
-client downloads and starts again, and its personal model is validated: evaluation follows aggregation.
+client downloads and starts again, and its personal model is validated: evaluation follows aggregation, unless
+``Budget.evaluate`` or the algorithm itself (``before_aggregation``) has the model validated that ``end`` has left.
+
+The docstring of an algorithm gives its equations with their numbers in the paper and ends with the sentences that
+``silobench list algorithms`` prints (:mod:`bench.listing`): Paper, Variant, Defaults, Travels.
 """
 
 from __future__ import annotations
@@ -121,6 +125,7 @@ class Algorithm:
     everywhere: ClassVar[bool] = False  # test each client's model on every client
     apart: ClassVar[bool] = False  # clients begin with initial weights of their own
     validates: ClassVar[bool] = False  # clients look at their validation samples (Site.validation) in `start`
+    before_aggregation: ClassVar[bool] = False  # evaluated as its local steps left it, whatever Budget.evaluate says
     optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # the optimisers its equations allow
     excluded: ClassVar[tuple[str, ...]] = ()  # the optimiser's optional numbers that its equations rule out
     parallel: ClassVar[bool] = False  # needs a model with local_extractor, global_extractor and head
@@ -178,7 +183,10 @@ class Algorithm:
         return {**server, "w": mean(uploads["w"], weights)}
 
     def tuning(self, last: bool) -> int:
-        """Epochs of local tuning that a client's model gets before it is evaluated, after every or the last round."""
+        """Epochs of local tuning that a client's model gets before it is evaluated, after every or the last round.
+
+        They begin from the aggregate, whatever ``Budget.evaluate`` says.
+        """
         return 0
 
     def tune(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
@@ -188,6 +196,10 @@ class Algorithm:
     def floats(self, message: Tree, site: Site) -> Any:
         """How many floats of an upload or download travel: a number, or a scalar tensor where numbers decide it."""
         return count(message)
+
+    def watch(self, client: Tree, site: Site) -> dict[str, Tensor]:
+        """Small quantities of a client that are worth a figure, by name, as :meth:`end` leaves them in every round."""
+        return {}
 
     def personal(self, client: Tree) -> Tree:
         """The part of a client's state that its personal model needs; this is what a checkpoint keeps."""

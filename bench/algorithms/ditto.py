@@ -1,4 +1,4 @@
-"""Ditto (Li, Hu, Beirami & Smith, 2021, algorithm 1)."""
+"""Ditto (Li, Hu, Beirami & Smith, 2021)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from bench.registry import register
 class Ditto(FedAvg):
     """FedAvg trains a global model; beside it every client trains a personal one that is drawn towards it.
 
-    Every local step: w a step on F_i, as in FedAvg, and v_i one on F_i(v) + lam/2 ||v - w^t||^2, on the same samples;
-    w^t are the weights the round began with. v_i never leaves and is the model that is
-    tested; lam = 0 is local training. The paper chooses lam from {0.05, 0.1, 0.2, 0.5, 1, 2}. PLayer-FL's numbers
-    (lam = 0.1) were made with a server that averages the v_i, as ``average_personal`` does. Travels: d up, d down.
+    Every local step: w takes a step on F_i, as in FedAvg, and v_i one on F_i(v) + lam/2 ||v - w^t||^2, on the same
+    samples; w^t are the weights the round began with. v_i never leaves and is the model that is tested; lam = 0 is
+    local training. The paper chooses lam from {0.05, 0.1, 0.2, 0.5, 1, 2}. PLayer-FL's numbers (lam = 0.1) were made
+    with a server that averages the v_i, as ``average_personal`` does.
+
+    Paper: Li, Hu, Beirami & Smith, 2021, algorithm 1.
+    Variant: as many personal steps as global ones, at the same learning rate; the mean is FedAvg's.
+    Defaults: lam = 1 (0.01 to 10); average_personal = false.
+    Travels: d up, d down.
     """
 
     lam: Any = searchable(1.0, log=(1e-2, 10.0))

@@ -1,4 +1,4 @@
-"""FedAdagrad (Reddi et al., 2021, algorithm 2)."""
+"""FedAdagrad (Reddi et al., 2021)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ class FedAdagrad(FedAdam):
     """FedAdam without momentum whose second moment adds up: steps shrink where changes were large.
 
     v = v + Delta^2; m and the server's step are FedAdam's, with b1 = 0 (so m = Delta), tau = 1e-3 and v = tau^2 at
-    the start. Travels: d up, d down.
+    the start.
+
+    Paper: Reddi et al., 2021, algorithm 2, line v (marked FedAdagrad).
+    Variant: clients weigh by samples, where the paper has a plain mean.
+    Defaults: server_lr = 0.1 (1e-5 to 1).
+    Travels: d up, d down.
     """
 
     beta1: ClassVar[float] = 0.0

@@ -1,4 +1,4 @@
-"""FedAdam (Reddi et al., 2021, algorithm 2), as FENDA-FL runs it (section 3 and appendix H)."""
+"""FedAdam (Reddi et al., 2021), as FENDA-FL runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ class FedAdam(Algorithm):
     Delta = sum_i (n_i / n) (w_i - x);  m = b1 m + (1 - b1) Delta;  v = b2 v + (1 - b2) Delta^2;
     x = x + server_lr m / (sqrt(v) + tau), elementwise, from m = v = 0 and without bias correction, with b1 = 0.9,
     b2 = 0.99 and tau = 1e-9 (FENDA-FL, section 3). An Adam step on a batch-norm variance can make it negative
-    (appendix H), so batch-norm keeps no running statistics here. Travels: d up, d down.
+    (appendix H), so batch-norm keeps no running statistics here.
+
+    Paper: Reddi et al., 2021, algorithm 2, lines m, v (marked FedAdam) and x, which differ in number between versions;
+    Tavakoli et al., 2023 (FENDA-FL), section 3 and appendix H.
+    Variant: clients weigh by samples and v starts at 0, where the paper has a plain mean and at least tau^2.
+    Defaults: server_lr = 0.1 (1e-5 to 1).
+    Travels: d up, d down.
     """
 
     server_lr: Any = searchable(0.1, log=(1e-5, 1.0))

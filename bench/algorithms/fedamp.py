@@ -1,4 +1,4 @@
-"""FedAMP (Huang et al., 2021, algorithm 1): similar clients pass messages to each other."""
+"""FedAMP (Huang et al., 2021): similar clients pass messages to each other."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ class FedAMP(Algorithm):
     """Every client is drawn to a cloud model of its own, a mean of all models in which similar ones weigh more.
 
     Server: u_i = sum_j xi_ij w_j, with xi_ij = alpha_k A'(||w_i - w_j||^2) for j != i, A'(x) = exp(-x / sigma) / sigma,
-    and xi_ii the rest to 1 (negative where alpha_k is too large). Client: w_i minimises
-    F_i(w) + lam / (2 alpha_k) ||w - u_i||^2 by local steps that go on from its own weights. alpha_k is ``alpha``
-    times ``alpha_decay`` after every ``interval`` rounds. lam = 0 is local training. Travels: d up, d down.
+    and xi_ii the rest to 1 (negative where alpha_k is too large) (equation 5). Client: w_i minimises
+    F_i(w) + lam / (2 alpha_k) ||w - u_i||^2 (equation 6) by local steps that go on from its own weights. alpha_k is
+    ``alpha`` times ``alpha_decay`` after every ``interval`` rounds. lam = 0 is local training.
+
+    Paper: Huang et al., 2021, equations 5 and 6 (algorithm 1).
+    Variant: A(x) = 1 - exp(-x / sigma); equation 6 is minimised by a round's local steps, not to the end.
+    Defaults: lam = 1 (0.01 to 100); alpha = 10000 (1 to 10000); alpha_decay = 0.1; sigma = 1e6 (1 to 1e6);
+    interval = 30.
+    Travels: d up, d down.
     """
 
     lam: Any = searchable(1.0, log=(1e-2, 1e2))

@@ -1,4 +1,4 @@
-"""FedAvg with fine-tuning (Wang et al., 2019; FedAvg-FT of APPLE's table 1)."""
+"""FedAvg with fine-tuning (Wang et al., 2019), as APPLE compares with it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from bench.registry import register
 class FedAvgFT(FedAvg):
     """FedAvg in which every client tunes a copy of the global model before it is evaluated.
 
-    Tuning is ``epochs`` epochs of the client's local steps, after every round or, with every_round = false, after
-    the last one only; federated weights and optimiser states do not change. APPLE does not say how many epochs its
-    table had. epochs = 0 is FedAvg. Travels: d up, d down.
+    u_i is w^{t+1} = sum_i (n_i / n) w_i after ``epochs`` epochs of local steps on F_i(u), in every round or, with
+    every_round = false, after the last one only; federated weights and optimiser states do not change. APPLE does not
+    say how many epochs its table had. epochs = 0 is FedAvg.
+
+    Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, which print no equation of it; after Wang et al., 2019.
+    Variant: what tuning changes is evaluated and then forgotten.
+    Defaults: epochs = 1; every_round = true.
+    Travels: d up, d down.
     """
 
     epochs: int = 1

@@ -1,12 +1,10 @@
-"""FedAvg's local models (FedAvg-local of APPLE's table 1)."""
+"""FedAvg's local models, as APPLE compares with them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from torch import Tensor
-
-from bench.algorithms.base import Site, Tree
 from bench.algorithms.fedavg import FedAvg
 from bench.registry import register
 
@@ -16,14 +14,12 @@ from bench.registry import register
 class FedAvgLocal(FedAvg):
     """FedAvg in which every client is evaluated with its own weights, as they are just before averaging.
 
+    Evaluated are the w_i of w^{t+1} = sum_i (n_i / n) w_i.
+
+    Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, which print no equation of it.
+    Variant: training is FedAvg's in everything.
+    Defaults: none.
     Travels: d up, d down.
     """
 
-    def init_client(self, w: Tensor, site: Site) -> Tree:
-        return {**super().init_client(w, site), "trained": w}
-
-    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
-        return super().end({**client, "trained": client["w"]}, received, site)
-
-    def personal(self, client: Tree) -> Tree:
-        return {"w": client["trained"]}
+    before_aggregation: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""FedBABU (Oh, Kim & Yun, 2022, algorithm 1): the base is federated, the head waits for fine-tuning."""
+"""FedBABU (Oh, Kim & Yun, 2022): the base is federated, the head waits for fine-tuning."""
 
 from __future__ import annotations
 
@@ -16,9 +16,15 @@ from bench.registry import register
 class FedBABU(FedPer):
     """Clients train the base under an untrained head; after the last round each fine-tunes the whole model.
 
-    The head keeps its random initial weights, the same everywhere, until fine-tuning, which takes ``epochs`` epochs
-    at the same learning rate with a fresh optimiser. PLayer-FL's numbers are of ``head_only``, with one epoch. Of the
-    checkpoints only "latest" is sure to be fine-tuned. Travels: d_base up, d_base down.
+    w_base = sum_i (n_i / n) w_base,i in every round. The head keeps its random initial weights, the same everywhere,
+    until fine-tuning, local steps on F_i(w_base, w_head) of both, which takes ``epochs`` epochs at the same learning
+    rate with a fresh optimiser. PLayer-FL's numbers are of ``head_only``, with one epoch. Of the checkpoints only
+    "latest" is sure to be fine-tuned.
+
+    Paper: Oh, Kim & Yun, 2022, algorithm 1.
+    Variant: the whole model is fine-tuned, or the head alone.
+    Defaults: epochs = 5; head_only = false.
+    Travels: d_base up, d_base down.
     """
 
     epochs: int = 5

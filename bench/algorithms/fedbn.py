@@ -1,4 +1,4 @@
-"""FedBN (Li et al., 2021, algorithm 1): federated but for batch-norm."""
+"""FedBN (Li et al., 2021): federated but for batch-norm."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from bench.registry import register
 class FedBN(FedAvg):
     """FedAvg of all weights but those of batch-norm layers, which stay with their client.
 
-    Scale, shift and running statistics of every batch-norm layer are personal in training and in evaluation; without
-    such layers it is FedAvg. Travels: d - d_bn up, d - d_bn down.
+    w_l = sum_i (n_i / n) w_l,i for every layer l that is not batch-norm's. Scale, shift and running statistics of every
+    batch-norm layer are personal in training and in evaluation; without such layers it is FedAvg.
+
+    Paper: Li et al., 2021, section 4 and the algorithm in appendix C; no equation of it has a number.
+    Variant: running statistics are personal, too; the mean is FedAvg's.
+    Defaults: none.
+    Travels: d - d_bn up, d - d_bn down.
     """
 
     def shared(self, name: str, model: Model) -> bool:

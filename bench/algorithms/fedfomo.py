@@ -25,17 +25,22 @@ class FedFomo(Peers):
     model after local training.
 
     With a ``budget`` of M < C - 1 downloads, each is the best by affinity - the sum of all s_n so far - among those
-    left, or with probability max(epsilon - epsilon_decay r, 0) in round r any of them. The released code's norm is
-    L1 unless told otherwise; here it is L2, as in the paper. Travels: d up, (C - 1) d or M d down.
+    left, or with probability max(epsilon - epsilon_decay r, 0) in round r any of them.
+
+    Paper: Zhang et al., 2021, described in Luo & Wu, 2022 (APPLE), section 2.2.
+    Variant: the norm is L2, as in the paper; the released code's is L1 unless told otherwise.
+    Defaults: epsilon = 0.3; epsilon_decay = 0.05; budget = none.
+    Travels: d up, (C - 1) d or M d down.
     """
 
     validates: ClassVar[bool] = True
+    before_aggregation: ClassVar[bool] = True
     epsilon: Any = searchable(0.3)
     epsilon_decay: Any = searchable(0.05)
     budget: int | None = None
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
-        return {**super().init_client(w, site), "began": w, "trained": w, "affinity": torch.zeros(site.clients)}
+        return {**super().init_client(w, site), "began": w, "affinity": torch.zeros(site.clients)}
 
     def start(self, client: Tree, received: Tree, site: Site) -> Tree:
         everybody, began = torch.arange(site.clients), client["began"]
@@ -48,12 +53,6 @@ class FedFomo(Peers):
         w = began + shares @ (models - began)
         affinity = client["affinity"].scatter_add(0, chosen, worth)
         return {**client, "w": w, "began": w, "affinity": affinity}
-
-    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
-        return super().end({**client, "trained": client["w"]}, received, site)
-
-    def personal(self, client: Tree) -> Tree:
-        return {"w": client["trained"]}
 
     def _chosen(self, client: Tree, site: Site) -> Tensor:
         """The client's own number and those (M,) of the models to download."""

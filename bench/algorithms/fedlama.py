@@ -1,4 +1,4 @@
-"""FedLAMA (Lee, Zhang & Avestimehr, 2023, algorithms 1 and 2): every layer has its own aggregation interval."""
+"""FedLAMA (Lee, Zhang & Avestimehr, 2023): every layer has its own aggregation interval."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ class FedLAMA(Algorithm):
     when all layers are, d_l = sum_i (n_i / n) ||u_l - x_l^i||^2 / (tau_l dim_l) (equation 2; u the average). In the
     order of growing d, delta_l and lambda_l are the shares of the first l layers in sum d dim (equation 3) and sum dim
     (equation 4); layers before the curves delta_l and 1 - lambda_l cross get tau_l = factor * interval, the others
-    interval. (Algorithm 2 prints delta_l < lambda_l, true of all layers but the last; the text, Figure 1 and the code
-    have 1 - lambda_l.) Intervals are counted in rounds, the paper's base interval being a round's local steps.
-    PLayer-FL compares with interval 2 and factor 2; its numbers were made with a server that hands out its whole model
-    in every round, with whatever it averaged last, so that local training between is lost: ``stale``. Factor 1 is
-    FedAvg every ``interval`` rounds. Travels: sum_l dim_l / tau_l up and down on average.
+    interval. Intervals are counted in rounds, the paper's base interval being a round's local steps. PLayer-FL
+    compares with interval 2 and factor 2; its numbers were made with a server that hands out its whole model in every
+    round, with whatever it averaged last, so that local training between is lost: ``stale``. Factor 1 is FedAvg every
+    ``interval`` rounds.
+
+    Paper: Lee, Zhang & Avestimehr, 2023, equations 2 to 4 (algorithm 1, lines 6 to 9; algorithm 2).
+    Variant: 1 - lambda_l, as in the text, Figure 1 and the code; line 9 of algorithm 2 prints delta_l < lambda_l, true
+    of all layers but the last.
+    Defaults: interval = 1; factor = 2; stale = false.
+    Travels: sum_l dim_l / tau_l up and down on average.
     """
 
     interval: int = 1

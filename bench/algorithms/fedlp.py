@@ -1,4 +1,4 @@
-"""FedLP (Zhu et al., 2023): layer-wise pruning of uploads, homogeneous form."""
+"""FedLP (Zhu et al., 2023): layer-wise pruning of uploads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from bench.rng import derive, uniform
 class FedLP(Algorithm):
     """FedAvg in which every client uploads each layer only with probability p.
 
-    Layer l of the new global model is the mean of w_i,l over the clients that keep l in this round, weights n_i
-    renormalised; a layer nobody keeps stays as it was. Draws are independent over layers, clients and rounds; PLayer-FL
-    compares with p = 0.7. The authors' code averages evenly and draws for every tensor. p = 1 is FedAvg.
+    w_l = sum_i k_il n_i w_i,l / sum_i k_il n_i, where k_il is 1 if client i keeps layer l in this round and 0 if not;
+    a layer nobody keeps stays as it was. Draws are independent over layers, clients and rounds; PLayer-FL compares
+    with p = 0.7. p = 1 is FedAvg.
+
+    Paper: Zhu et al., 2023; Elhussein & Gürsoy, 2025 (PLayer-FL), section 7.1.
+    Variant: the homogeneous form, weighted by samples; the authors' code averages evenly and draws for every tensor.
+    Defaults: p = 0.7 (0.1 to 1).
     Travels: p d up on average, d down.
     """
 

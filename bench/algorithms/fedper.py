@@ -14,7 +14,12 @@ from bench.registry import register
 class FedPer(Algorithm):
     """Base and head are trained together; the server averages the bases, every client keeps its head.
 
-    The head is the model's ``head``, or its last layer with parameters. Travels: d_base up, d_base down.
+    w_base = sum_i (n_i / n) w_base,i. The head is the model's ``head``, or its last layer with parameters.
+
+    Paper: Arivazhagan et al., 2019; Tavakoli et al., 2023 (FENDA-FL, later version), section 3.
+    Variant: the heads begin equal; the mean is FedAvg's.
+    Defaults: none.
+    Travels: d_base up, d_base down.
     """
 
     def shared(self, name: str, model: Model) -> bool:

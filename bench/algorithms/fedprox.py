@@ -1,4 +1,4 @@
-"""FedProx (Li et al., 2020, algorithm 2), every client doing the same local work."""
+"""FedProx (Li et al., 2020): local training that does not stray far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from bench.registry import register
 class FedProx(FedAvg):
     """FedAvg whose local loss pulls towards the weights the round began with.
 
-    min_w F_i(w) + mu/2 ||w - w^t||^2 in every local step; mu = 0 is FedAvg. Travels: d up, d down.
+    Every local step is one on F_i(w) + mu/2 ||w - w^t||^2 (line 7); mu = 0 is FedAvg.
+
+    Paper: Li et al., 2020, algorithm 2, line 7.
+    Variant: every client does the same local work, and the mean is FedAvg's.
+    Defaults: mu = 0.1 (0.001 to 1).
+    Travels: d up, d down.
     """
 
     mu: Any = searchable(0.1, log=(1e-3, 1.0))

@@ -1,4 +1,4 @@
-"""FedProx with fine-tuning (FedProx-FT of APPLE's table 1)."""
+"""FedProx with fine-tuning, as APPLE compares with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ class FedProxFT(FedProx):
     """FedProx in which every client tunes a copy of the global model before it is evaluated, as in FedAvg-FT.
 
     Local steps minimise F_i(w) + mu/2 ||w - w^t||^2, tuning steps F_i(w) alone: ``epochs`` epochs after every round
-    or, with every_round = false, after the last one only. Travels: d up, d down.
+    or, with every_round = false, after the last one only.
+
+    Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1; FedProx is Li et al., 2020, algorithm 2, line 7.
+    Variant: what tuning changes is evaluated and then forgotten.
+    Defaults: mu = 0.1 (0.001 to 1); epochs = 1; every_round = true.
+    Travels: d up, d down.
     """
 
     epochs: int = 1

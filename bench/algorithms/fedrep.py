@@ -1,4 +1,4 @@
-"""FedRep (Collins et al., 2021, algorithm 1): the head's steps first, then the base's."""
+"""FedRep (Collins et al., 2021): the head's steps first, then the base's."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from bench.registry import register
 class FedRep(FedPer):
     """Every round trains the personal head on the received base, then the base under the new head.
 
-    Of every ``head_epochs`` + ``base_epochs`` local epochs the first train the head and the others the base; a number
-    of local steps is divided likewise, and rounded in the base's favour. The paper trains ten epochs of the head, then
-    one of the base. Either turn begins with a fresh optimiser. The server averages the bases, weighted by samples.
+    First h_i takes steps on F_i(w_base, h) from its last value, then w_base,i on F_i(w, h_i) from the received
+    w_base = sum_i (n_i / n) w_base,i. Of every ``head_epochs`` + ``base_epochs`` local epochs the first train the head
+    and the others the base; a number of local steps is divided likewise, and rounded in the base's favour. The paper
+    trains ten epochs of the head, then one of the base. Either turn begins with a fresh optimiser.
+
+    Paper: Collins et al., 2021, algorithm 1.
+    Variant: both turns take mini-batch steps of the same optimiser; the mean is FedAvg's.
+    Defaults: head_epochs = 10; base_epochs = 1.
     Travels: d_base up, d_base down.
     """
 

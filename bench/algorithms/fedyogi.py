@@ -1,4 +1,4 @@
-"""FedYogi (Reddi et al., 2021, algorithm 2)."""
+"""FedYogi (Reddi et al., 2021)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ class FedYogi(FedAdam):
     """FedAdam whose second moment moves towards Delta^2 by a step that does not depend on its distance.
 
     v = v - (1 - b2) Delta^2 sign(v - Delta^2); m and the server's step are FedAdam's, with b1 = 0.9, b2 = 0.99,
-    tau = 1e-3 and, as the algorithm asks of every v, v = tau^2 at the start. Travels: d up, d down.
+    tau = 1e-3 and, as the algorithm asks of every v, v = tau^2 at the start.
+
+    Paper: Reddi et al., 2021, algorithm 2, line v (marked FedYogi).
+    Variant: clients weigh by samples, where the paper has a plain mean.
+    Defaults: server_lr = 0.1 (1e-5 to 1).
+    Travels: d up, d down.
     """
 
     tau: ClassVar[float] = 1e-3

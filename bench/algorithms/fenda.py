@@ -1,4 +1,4 @@
-"""FENDA-FL (Tavakoli et al., 2023, section 3.1 and Figure 1)."""
+"""FENDA-FL (Tavakoli et al., 2023)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from bench.registry import register
 class Fenda(Algorithm):
     """A local and a global feature extractor side by side under a local head, trained together.
 
-    Only the global extractor travels; the server averages it, weighted by samples. Every client begins with the
-    same local extractor and head. Travels: d_global up, d_global down.
+    y_i = g_i(f_w(x), f_wi(x)): head g_i and local extractor f_wi stay with client i, the server averages the global
+    extractors f_w, weighted by samples. Every client begins with the same local extractor and head.
+
+    Paper: Tavakoli et al., 2023, section 3.1, Figure 1 and the equation of appendix J, which has no number.
+    Variant: features are concatenated, and no term of the loss keeps them apart.
+    Defaults: none.
+    Travels: d_global up, d_global down.
     """
 
     parallel: ClassVar[bool] = True

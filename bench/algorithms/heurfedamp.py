@@ -1,4 +1,4 @@
-"""HeurFedAMP (Huang et al., 2021, section "HeurFedAMP"): FedAMP for deep networks."""
+"""HeurFedAMP (Huang et al., 2021): FedAMP for deep networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ class HeurFedAMP(FedAMP):
     """FedAMP with similarities by the angle between weights and a fixed weight of the client itself.
 
     xi_ii = self_weight;  xi_ij = (1 - xi_ii) exp(sigma cos(w_i, w_j)) / sum_{h != i} exp(sigma cos(w_i, w_h)).
-    self_weight = 1 pulls a client to its own previous weights only. Travels: d up, d down.
+    self_weight = 1 pulls a client to its own previous weights only.
+
+    Paper: Huang et al., 2021, section "HeurFedAMP: Heuristic Improvement of FedAMP on Deep Neural Networks", in place
+    of the weights of equation 5.
+    Variant: the client's part is FedAMP's (equation 6).
+    Defaults: lam = 1 (0.01 to 100); alpha = 10000 (1 to 10000); alpha_decay = 0.1; sigma = 25 (1 to 100);
+    self_weight = 0.1; interval = 30.
+    Travels: d up, d down.
     """
 
     sigma: Any = searchable(25.0, log=(1.0, 1e2))

@@ -1,4 +1,4 @@
-"""LG-FedAvg (Liang et al., 2020, algorithm 1): personal base, federated head."""
+"""LG-FedAvg (Liang et al., 2020): personal base, federated head."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from bench.registry import register
 class LGFedAvg(Algorithm):
     """Base and head are trained together; every client keeps its base, the server averages the heads.
 
-    The mirror image of FedPer, with the same head: the model's ``head``, or its last layer with parameters. It
-    begins from the initial weights, not from a model that FedAvg has trained. Travels: d_head up, d_head down.
+    w_head = sum_i (n_i / n) w_head,i. The mirror image of FedPer, with the same head: the model's ``head``, or its
+    last layer with parameters.
+
+    Paper: Liang et al., 2020, algorithm 1.
+    Variant: it begins from the initial weights, not from a model that FedAvg has trained.
+    Defaults: none.
+    Travels: d_head up, d_head down.
     """
 
     def shared(self, name: str, model: Model) -> bool:

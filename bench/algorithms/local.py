@@ -1,4 +1,4 @@
-"""Local training: no federation at all (the silo and local baselines of FENDA-FL, section 3.3)."""
+"""Local training: no federation at all (the silo and local baselines of FENDA-FL)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from bench.registry import register
 class Local(Algorithm):
     """Every client trains alone; its model is tested on its own samples (silo) and on everybody's (local).
 
-    Nothing travels.
+    w_i minimises F_i(w) alone.
+
+    Paper: Tavakoli et al., 2023 (FENDA-FL), section 3.3, which prints no equation of it.
+    Variant: rounds, local steps and batches are the study's.
+    Defaults: none.
+    Travels: nothing.
     """
 
     everywhere: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Per-FedAvg (Fallah, Mokhtari & Ozdaglar, 2020, algorithm 1 and section 5)."""
+"""Per-FedAvg (Fallah, Mokhtari & Ozdaglar, 2020)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ class PerFedAvg(FedAvg):
     """Finds weights from which one gradient step on a client's own samples gives a good model (MAML).
 
     Minimises mean_i F_i(w - alpha grad F_i(w)). A local step with parts D, D', D'' of its mini-batch:
-    u = w - alpha g(w; D), then a step of the optimiser, at lr, along (I - alpha H(w; D'')) g(u; D'). By default H is
-    left out (first-order); ``hessian_free`` takes H x = (g(w + delta x; D'') - g(w - delta x; D'')) / (2 delta),
-    delta = 0.001. The paper draws D, D' and D'' apart; here they are every second (first-order) or third
-    (Hessian-free) sample of the mini-batch, or all of it where a part would be empty. The server's mean is uniform.
-    The personal model, in every round, is the global one after a gradient step of alpha on one mini-batch.
+    u = w - alpha g(w; D), then a step of the optimiser (equation 7), at lr, along (I - alpha H(w; D'')) g(u; D'), an
+    estimate of that function's gradient (equation 5). By default H is left out (first-order); ``hessian_free`` takes
+    H x = (g(w + delta x; D'') - g(w - delta x; D'')) / (2 delta), delta = 0.001. The paper draws D, D' and D'' apart;
+    here they are every second (first-order) or third (Hessian-free) sample of the mini-batch, or all of it where a part
+    would be empty. The server's mean is uniform. The personal model, in every round, is the global one after a gradient
+    step of alpha on one mini-batch.
+
+    Paper: Fallah, Mokhtari & Ozdaglar, 2020, equations 5 and 7 (algorithm 1); the two ways with H are its section 5's.
+    Variant: first-order, or Hessian-free; one mini-batch serves for three.
+    Defaults: alpha = 0.01 (0.001 to 1); hessian_free = false.
     Travels: d up, d down.
     """
 

@@ -20,6 +20,11 @@ class PerFCL(Fenda):
     loss + mu contrast(s; s_glob, s_prev) + gamma contrast(p; p_prev, s_glob): s and p are the current global and
     local features, s_glob those of the global extractor received, s_prev and p_prev those of the client's own
     extractors at the end of its previous local training; all but s and p are frozen. mu = gamma = 0 is FENDA-FL.
+    The contrast is MOON's.
+
+    Paper: Zhang et al., 2022, described in Tavakoli et al., 2023 (FENDA-FL, later version), sections 3 and 3.1.
+    Variant: temperature 0.5 of both terms, and nothing to contrast in the first round.
+    Defaults: mu = 1 (0.01 to 5); gamma = 1 (0.01 to 10).
     Travels: d_global up, d_global down.
     """
 

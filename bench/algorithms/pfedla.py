@@ -32,12 +32,17 @@ def mix(alpha: Tensor, models: Tensor, model: Model) -> Tensor:
 class PFedLA(Algorithm):
     """A hypernetwork per client weighs all clients' models, layer by layer, into the model the client trains from.
 
-    theta_i^l = sum_j alpha_i^{l,j} theta_j^l with alpha_i = HN_i(v_i; psi_i), theta_j what client j trained last. After
-    local training moved theta_i by Delta, v_i and psi_i take a step hn_lr (d theta_i / d v_i)^T Delta (psi_i likewise):
-    towards where training went. HN_i has, for every layer, its own hidden layer, as in PLayer-FL's code, where no
-    gradient reached it: hn_lr = 0 keeps the random weights that PLayer-FL's numbers were made with. Embedding and
-    hidden sizes there: 32 and 64 (FMNIST, EMNIST), 16 and 16 (Heart), else 64 and 128. What the server keeps of a
-    client (v_i, psi_i) is in the client's state here, but does not travel. Travels: d up, d down.
+    theta_i^l = sum_j alpha_i^{l,j} theta_j^l (equation 5) with alpha_i = HN_i(v_i; psi_i), theta_j what client j
+    trained last. After local training moved theta_i by Delta, v_i and psi_i take a step
+    hn_lr (d theta_i / d v_i)^T Delta (psi_i likewise): towards where training went. hn_lr = 0 keeps the random weights
+    that PLayer-FL's numbers were made with. Embedding and hidden sizes there: 32 and 64 (FMNIST, EMNIST), 16 and 16
+    (Heart), else 64 and 128. What the server keeps of a client (v_i, psi_i) is in the client's state here, but does
+    not travel.
+
+    Paper: Ma, Zhang, Guo & Xu, 2022, equation 5.
+    Variant: HN_i has a hidden layer for every layer, as in PLayer-FL's code, where no gradient reached it.
+    Defaults: hn_lr = 0.01 (0.0001 to 10); embedding = 32; hidden = 64.
+    Travels: d up, d down.
     """
 
     hn_lr: Any = searchable(0.01, log=(1e-4, 10.0))

@@ -1,4 +1,4 @@
-"""pFedMe (Dinh, Tran & Nguyen, 2020, algorithm 1)."""
+"""pFedMe (Dinh, Tran & Nguyen, 2020)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from bench.registry import register
 class PFedMe(Algorithm):
     """Clients descend their Moreau envelopes; the personal model is the envelope's minimiser.
 
-    Every local step, on one mini-batch: theta ~ argmin F_i(theta) + lam/2 ||theta - w_i||^2 by ``inner_steps`` (K)
-    gradient steps of ``lr`` from theta = w_i; then w_i = w_i - eta lam (w_i - theta).
+    Every local step, on one mini-batch: theta ~ argmin F_i(theta) + lam/2 ||theta - w_i||^2 (equation 7) by
+    ``inner_steps`` (K) gradient steps of ``lr`` from theta = w_i; then w_i = w_i - eta lam (w_i - theta) (line 8).
     Server: w = (1 - beta) w + beta mean_i(w_i), uniform over clients. The last theta is tested. K = 1 and beta = 1
     are uniform FedAvg at learning rate eta lam lr; keep eta lam at most 1.
     ``simplified`` is the variant behind PLayer-FL's numbers (lam = 0.1): theta stays with its client over rounds and
     takes one step on F_i(theta) + lam/2 ||theta - w^t||^2, and the server averages the thetas, weighted by samples;
     eta, beta and K have no meaning. It is then Ditto with average_personal, which also takes AdamW.
+
+    Paper: Dinh, Tran & Nguyen, 2020, equation 7 (algorithm 1, lines 7 and 8).
+    Variant: the paper's, with all clients in every round, or ``simplified``.
+    Defaults: lam = 15 (0.1 to 100); eta = 0.005 (0.001 to 1); beta = 1 (0.5 to 4); inner_steps = 5; simplified = false.
     Travels: d up, d down.
     """
 

@@ -1,4 +1,4 @@
-"""PLayer-FL (Elhussein & Gürsoy, 2025, equations 2 and 3): the layers before a jump in sensitivity are federated."""
+"""PLayer-FL (Elhussein & Gürsoy, 2025): the layers before a jump in sensitivity are federated."""
 
 from __future__ import annotations
 
@@ -31,12 +31,17 @@ def federation_sensitivity(model: Model, w: Tensor, gradient: Tensor) -> Tensor:
 class PLayerFL(Algorithm):
     """The first layers are federated, as many as their federation sensitivity says; the others stay with the client.
 
-    After the first round (one epoch in the paper) the server adds up the clients' F_l (equation 2), and federates the
-    first p layers from then on, p the smallest with F_{p+1} / F_p > threshold (equation 3), all if there is none. The
-    gradient is that of the round's last local step. The threshold is not published; 1.1 to 1.2 gives the paper's
-    layers (Table A.2) on its own curves except on Fed-Heart-Disease. The published numbers are of fixed lists:
-    ``layers`` is their p. PLayer-FL-1 and +1 federate one layer fewer or more: ``shift``. All layers is FedAvg, none is
-    local training. Travels: d up, d down in the first round, then the weights of the first p layers.
+    After the first round (one epoch in the paper) the server adds up the clients'
+    F_l = sum_{k<=l} 1/n_k sum_p (w_p g_p)^2 (equation 2), and federates the first p layers from then on, p the smallest
+    with F_{p+1} / F_p > threshold (equation 3), all if there is none. The gradient is that of the round's last local
+    step. The threshold is not published; 1.1 to 1.2 gives the paper's layers (Table A.2) on its own curves except on
+    Fed-Heart-Disease. The published numbers are of fixed lists: ``layers`` is their p. PLayer-FL-1 and +1 federate one
+    layer fewer or more: ``shift``. All layers is FedAvg, none is local training.
+
+    Paper: Elhussein & Gürsoy, 2025, equations 2 and 3 (algorithms 1 to 3).
+    Variant: p from the sensitivities, as the paper says, or given, as its numbers were made.
+    Defaults: threshold = 1.15 (1.02 to 4); layers = none; shift = 0.
+    Travels: d up, d down in the first round, then the weights of the first p layers.
     """
 
     threshold: Any = searchable(1.15, log=(1.02, 4.0))
@@ -64,6 +69,9 @@ class PLayerFL(Algorithm):
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
         return client, {"w": client["w"], "sensitivity": client["sensitivity"], "p": received["p"]}
+
+    def watch(self, client: Tree, site: Site) -> dict[str, Tensor]:
+        return {"sensitivity": client["sensitivity"]}
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         p = torch.where(server["p"] < 0, self.transition(uploads), server["p"])

@@ -1,4 +1,4 @@
-"""PLayer-FL-Random (Elhussein & Gürsoy, 2025, Table 1): PLayer-FL's control, cut at a random layer."""
+"""PLayer-FL-Random (Elhussein & Gürsoy, 2025): PLayer-FL's control, cut at a random layer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from bench.rng import derive, uniform
 class PLayerFLRandom(PLayerFL):
     """PLayer-FL that federates up to a random layer: neither the one PLayer-FL would choose nor the last.
 
-    p is drawn once per run, evenly from 1 .. L - 1 without PLayer-FL's own (``threshold`` or ``layers``, as there); a
-    model of two layers leaves nothing else to draw. Runs of one seed draw the same order of preference. Travels: as
-    PLayer-FL.
+    w_l = sum_i (n_i / n) w_l,i for the layers l <= p. p is drawn once per run, evenly from 1 .. L - 1 without
+    PLayer-FL's own (``threshold`` or ``layers``, as there); a model of two layers leaves nothing else to draw. Runs of
+    one seed draw the same order of preference.
+
+    Paper: Elhussein & Gürsoy, 2025, section 7.1 and Table 1, which print no equation of it.
+    Variant: neither PLayer-FL's own p nor all layers are drawn, as in the released code.
+    Defaults: threshold = 1.15 (1.02 to 4); layers = none; shift = 0.
+    Travels: d up, d down in the first round, then the weights of the first p layers.
     """
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:

@@ -1,4 +1,4 @@
-"""SCAFFOLD (Karimireddy et al., 2020, algorithm 1, option II)."""
+"""SCAFFOLD (Karimireddy et al., 2020)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ from bench.registry import register
 class Scaffold(Algorithm):
     """Control variates correct the drift of local steps; uniform over clients.
 
-    Local step: y = y - lr (g_i(y) + c - c_i), plain SGD. After K steps from x: c_i+ = c_i - c + (x - y) / (K lr).
-    Server: x = x + server_lr mean_i(y_i - x);  c = c + mean_i(c_i+ - c_i). All variates start at 0 and cover the
-    trained weights only. Momentum would make K lr the wrong denominator. Travels: 2d up, 2d down.
+    Local step: y = y - lr (g_i(y) + c - c_i), plain SGD (equation 3). After K steps from x:
+    c_i+ = c_i - c + (x - y) / (K lr) (equation 4). Server: x = x + server_lr mean_i(y_i - x) and
+    c = c + mean_i(c_i+ - c_i) (equation 5). All variates start at 0 and cover the trained weights only. Momentum would
+    make K lr the wrong denominator.
+
+    Paper: Karimireddy et al., 2020, equations 3 to 5 (algorithm 1, lines 10, 12 and 17).
+    Variant: option II of equation 4; all clients take part in every round.
+    Defaults: server_lr = 1 (1e-5 to 1).
+    Travels: 2d up, 2d down.
     """
 
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)

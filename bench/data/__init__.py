@@ -27,7 +27,8 @@ def load_dataset(name: str, root: str | Path | None = None, **options: Any) -> F
         if option not in defaults:
             raise SpecError(f"data set {name!r} has no option {option!r}: {nearest(option, defaults)}")
     federation: Federation = adapter(None if root is None else Path(root), **options)
-    return dataclasses.replace(federation, options=defaults | options)
+    # What the adapter found out about an option (the hash of a file, say) stands for it.
+    return dataclasses.replace(federation, options={**defaults, **options, **federation.options})
 
 
 def _adapter(name: str) -> Callable[..., Federation]:

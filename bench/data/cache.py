@@ -9,7 +9,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar, cast
 
 import numpy as np
 from filelock import FileLock
@@ -20,6 +22,7 @@ from bench.types import DataError, content_hash
 
 Layout = Mapping[str, tuple[tuple[int, ...], str]]  # name -> shape, type of the numbers
 Arrays = dict[str, np.ndarray]
+Read = TypeVar("Read")
 
 
 def prepared(
@@ -55,6 +58,20 @@ def prepared(
     seal.check(folder, f"`silobench data prepare {name}` makes it anew")
     # "c": writable, as torch wants it, in memory only
     return {array: np.load(folder / f"{array}.npy", mmap_mode="c", allow_pickle=False) for array in layout}
+
+
+def remembered(read: Callable[..., Read], *files: Path) -> Read:
+    """What ``read(*files)`` returns, read once in a process for as long as nobody changes the files.
+
+    A study that splits small files anew for every seed would otherwise spend its time on reading them. The result is
+    shared between all who ask: change it nowhere.
+    """
+    return cast(Read, _remembered(read, files, tuple(map(seal.stamp, files))))
+
+
+@lru_cache(maxsize=8)
+def _remembered(read: Callable[..., object], files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...]) -> object:
+    return read(*files)
 
 
 def folders(name: str) -> list[Path]:

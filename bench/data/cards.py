@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bench import registry
-from bench.data import fetch
+from bench.data import fetch, flamby
 from bench.types import SpecError, nearest
 
 FACT = re.compile(r"^\| ([A-Z][^|`]*) \| (.+) \|$", re.MULTILINE)
 CITATION = re.compile(r"^Citation: (.+?)\n\n", re.MULTILINE | re.DOTALL)
 FILES = re.compile(r"^\| file \| bytes \| sha256 \|\n\|[-|]+\|\n((?:\|.*\|\n?)+)", re.MULTILINE)
+TASK = re.compile(r"^\| `fed_.+\|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ class Needed:
 
 @dataclass(frozen=True)
 class Card:
-    """What the card of data set ``name`` says; ``facts`` is its first table, ``options`` come with their defaults."""
+    """What the card of data set ``name`` says; ``facts`` is its first table, ``options`` come with their defaults.
+
+    ``elsewhere`` says where its data are if they are not for silobench to look for.
+    """
 
     name: str
     summary: str
@@ -51,6 +55,7 @@ class Card:
     citation: str
     files: tuple[Needed, ...]
     options: dict[str, Any]
+    elsewhere: str = ""
 
     def at_hand(self, root: Path | None) -> str:
         """In words, how many of its files are."""
@@ -61,12 +66,47 @@ class Card:
 
 
 def read(name: str) -> Card:
-    """The card of a registered data set, empty if it has none; raises :class:`SpecError` for an unknown name."""
+    """The card of a registered data set, empty if it has none, or of a task of FLamby ("flamby:<task>").
+
+    Raises :class:`SpecError` for an unknown name.
+    """
+    if name.startswith(flamby.PREFIX):
+        return _of_flamby(name)
     known = registry.catalogue("datasets")
     if name not in known:
         raise SpecError(f"unknown dataset {name!r}: {nearest(name, known)}")
     file = known[name].file.with_suffix(".md")
     return parse(known[name], file.read_text(encoding="utf-8") if file.is_file() else "")
+
+
+def _of_flamby(name: str) -> Card:
+    """The card of a task: its row of the card of all tasks makes the facts."""
+    text = (registry.folder("datasets") / "flamby.md").read_text(encoding="utf-8")
+    rows = {cells[0].strip("`"): cells[1:] for cells in map(_cells, TASK.findall(text))}
+    folder, task = flamby.installed(), name.removeprefix(flamby.PREFIX)
+    known = {*rows, *flamby.tasks([] if folder is None else [folder])}
+    if task not in known:
+        raise SpecError(f"unknown FLamby task {task!r}: {nearest(task, known)}")
+    unknown = ("A task of the installed FLamby.", *["see FLamby's page of the task"] * 5)
+    summary, *facts = rows.get(task, unknown)
+    table = dict(zip(("Source", "Licence", "Task", "Size", "Access"), facts, strict=True))
+    lines = "".join(f"| {fact} | {value} |\n" for fact, value in table.items())
+    citation = CITATION.search(text)
+    assert citation is not None
+    return Card(
+        name,
+        summary,
+        f"# {name}\n\n{summary}\n\n| | |\n|---|---|\n{lines}\n{text[citation.start() :]}",
+        table,
+        " ".join(citation[1].split()),
+        (),
+        {},
+        "FLamby is not installed." if folder is None else f"FLamby is installed in {folder.parent}.",
+    )
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
 
 
 def parse(entry: registry.Entry, text: str) -> Card:
@@ -85,7 +125,7 @@ def parse(entry: registry.Entry, text: str) -> Card:
 
 
 def _needed(row: str) -> Needed:
-    names, size, digest = (cell.strip() for cell in row.strip("|").split("|"))
+    names, size, digest = _cells(row)
     quoted = re.compile(r"`([^`]+)`")
     found = quoted.search(digest)
     return Needed(tuple(quoted.findall(names)), int(size) if size else None, found[1] if found else None)

@@ -29,6 +29,7 @@ CHUNK = 1 << 16
 LIMIT = 1 << 30  # bytes of a file whose size is not published
 Watcher = Callable[[str, int, int | None], None]  # told path, bytes that are there, bytes of the whole file if known
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_noted: ContextVar[set[Path] | None] = ContextVar("noted", default=None)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
         return place
     cached = cache_folder() / asset.path
     if cached.is_file() and not deviates(asset, cached):
-        return cached
+        return note(cached)
     if os.environ.get("BENCH_OFFLINE", "") not in ("", "0"):
         searched = ", ".join(map(str, [*data_folders(root), cache_folder()]))
         raise DataError(
@@ -87,7 +88,7 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
         _download(asset, cached)
     except OSError as error:
         raise DataError(f"{cached}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
-    return cached
+    return note(cached)
 
 
 def locate_unpacked(asset: Asset, members: Collection[str], root: Path | None = None) -> Path:
@@ -106,7 +107,7 @@ def locate_unpacked(asset: Asset, members: Collection[str], root: Path | None = 
         except OSError as error:
             raise DataError(f"{folder}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
     seal.check(folder, f"delete the folder {folder}")
-    return folder
+    return note(folder)
 
 
 def unpacked_folder(asset: Asset) -> Path:
@@ -135,7 +136,25 @@ def watched(watcher: Watcher) -> Iterator[None]:
 def find(path: str, root: Path | None = None) -> Path | None:
     """The user's own file for ``path``, unchecked: below ``root`` or ``BENCH_DATA``, there or directly by its name."""
     places = (place for folder in data_folders(root) for place in (folder / path, folder / Path(path).name))
-    return next((place for place in places if place.is_file()), None)
+    found = next((place for place in places if place.is_file()), None)
+    return found and note(found)
+
+
+def note(place: Path) -> Path:
+    """Tell :func:`noted` that data are read from the file or folder ``place``; returns it."""
+    if (places := _noted.get()) is not None:
+        places.add(place.absolute())
+    return place
+
+
+@contextmanager
+def noted() -> Iterator[set[Path]]:
+    """The files and folders that are found for adapters until the block ends."""
+    token = _noted.set(places := set())
+    try:
+        yield places
+    finally:
+        _noted.reset(token)
 
 
 def data_folders(root: Path | None) -> list[Path]:

@@ -23,7 +23,7 @@ def find_any(names: Sequence[str], root: Path | None, remedy: str) -> Path:
     places = [folder / name for name in names for folder in folders]
     for place in places:
         if place.exists():
-            return place
+            return fetch.note(place)
     raise DataError(f"neither {' nor '.join(names)} in {', '.join(map(str, folders))}; {remedy}")
 
 

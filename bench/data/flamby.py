@@ -7,8 +7,9 @@ is for the rest (Fed-Camelyon16, Fed-KiTS19, Fed-LIDC-IDRI, ...) and for whoever
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -57,15 +58,25 @@ def federation(name: str, root: Path | None = None) -> Federation:
     )
 
 
+def installed() -> Path | None:
+    """The folder of FLamby's data sets, found without importing it; None where it is not installed."""
+    spec = importlib.util.find_spec("flamby")
+    places = [] if spec is None else spec.submodule_search_locations or []
+    return next((Path(place) / "datasets" for place in places if (Path(place) / "datasets").is_dir()), None)
+
+
+def tasks(folders: Iterable[Path]) -> list[str]:
+    """The names of FLamby's tasks in ``folders``."""
+    return sorted(each.name for folder in folders for each in folder.iterdir() if each.name.startswith("fed_"))
+
+
 def _module(name: str) -> ModuleType:
     try:
         package = importlib.import_module("flamby.datasets")
     except ImportError as error:
         reason = "install it from https://github.com/owkin/FLamby"
         raise DataError(f"{PREFIX}{name} needs FLamby, which cannot be imported ({error}); {reason}") from error
-    known = [
-        each.name for folder in package.__path__ for each in Path(folder).iterdir() if each.name.startswith("fed_")
-    ]
+    known = tasks(map(Path, package.__path__))
     if name not in known:
         raise SpecError(f"unknown FLamby task {name!r}: {nearest(name, known)}")
     if name == "fed_isic2019":

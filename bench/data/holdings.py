@@ -12,7 +12,7 @@ from typing import Literal
 from filelock import FileLock
 
 from bench import registry
-from bench.data import cache, cards, fetch, seal
+from bench.data import cache, cards, fetch, flamby, seal
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ def discard_damaged(name: str) -> list[Path]:
 
 
 def _assets(name: str) -> list[fetch.Asset]:
-    """The published files that the data set's own source pins."""
+    """The published files that the data set's own source pins; of a task of FLamby none."""
+    if name.startswith(flamby.PREFIX):
+        return []
     module = sys.modules[registry.load("datasets", name).__module__]
     return list(getattr(module, "ASSETS", {}).values())
 

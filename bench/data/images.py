@@ -42,14 +42,10 @@ class Normalise:
     def __call__(self, x: Tensor) -> Tensor:
         return (x / 255 - _per_channel(self.mean, x)) / _per_channel(self.std, x)
 
-    def restore(self, x: Tensor) -> Tensor:
-        """Normalised floats back to [0, 1]."""
-        return x * _per_channel(self.std, x) + _per_channel(self.mean, x)
-
 
 @dataclass(frozen=True)
 class Augment:
-    """Random changes of images that ``pixels`` has normalised; every one optional, in this order.
+    """Random changes of images, which ``pixels`` then normalises; every one optional, in this order.
 
     Shifted by up to ``crop`` pixels into their own reflection; mirrored (``flip``) half of the time; turned by up to
     ``rotation`` degrees, moved by up to the share ``translation`` of their size in whole pixels and scaled by up to
@@ -69,9 +65,9 @@ class Augment:
     jitter: float = 0.0
 
     def __call__(self, x: Tensor, keys: Tensor) -> Tensor:
-        """Changed images of the same shape; ``keys`` is (n,) int64."""
+        """Bytes to changed and normalised images of the same shape; ``keys`` is (n,) int64."""
         random = _uniform(keys, 19)
-        x = self.pixels.restore(x)
+        x = x / 255
         if self.crop:
             x = _shifted(x, *(random[:, :2] * (2 * self.crop + 1)).long().sub(self.crop).unbind(1))
         if self.flip:

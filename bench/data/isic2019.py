@@ -74,12 +74,6 @@ def squares(name: str, photos: Sequence[str], root: Path | None) -> Tensor:
     return torch.from_numpy(arrays["x"])
 
 
-def seen(x: Tensor) -> Tensor:
-    """The middle (n, 3, 200, 200) of squares, without a copy: how test photographs are looked at."""
-    edge = (SIDE - SEEN) // 2
-    return x[:, :, edge : edge + SEEN, edge : edge + SEEN]
-
-
 def _fill(x: np.ndarray, photos: Sequence[str], source: Path) -> None:
     wanted = {f"{photo}.jpg" for photo in photos}
     with (

@@ -7,10 +7,13 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from bench.data import cache
 from bench.types import DataError
 
 SIZE = (28, 28)
@@ -22,6 +25,19 @@ _DAMAGE = (
 )
 
 
+def medmnist(name: str, file: Path, channels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`read_medmnist`, unpacked once and then kept in the cache under the ``name`` of the data set."""
+    with _opened(file) as archive:
+        count = sum(len(_array(archive, f"{part}_labels", file, (1,))) for part in PARTS)
+
+    def fill(arrays: cache.Arrays) -> None:
+        arrays["x"][:], arrays["y"][:] = read_medmnist(file, channels, classes)
+
+    layout = {"x": ((count, channels, *SIZE), "uint8"), "y": ((count,), "int64")}
+    arrays = cache.prepared(name, inputs=[file], code=[Path(__file__)], layout=layout, fill=fill)
+    return arrays["x"], arrays["y"]
+
+
 def read_medmnist(file: Path, channels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """All pictures (n, channels, 28, 28) uint8 and class numbers (n,) int64: training, validation, then test part.
 
@@ -29,22 +45,28 @@ def read_medmnist(file: Path, channels: int, classes: int) -> tuple[np.ndarray, 
     """
     colours = () if channels == 1 else (channels,)
     images, labels = [], []
-    try:
-        with zipfile.ZipFile(file) as archive:
-            for part in PARTS:
-                images.append(_array(archive, f"{part}_images", file, (*SIZE, *colours)))
-                labels.append(_array(archive, f"{part}_labels", file, (1,)))
-                if len(images[-1]) != len(labels[-1]):
-                    counts = f"{len(images[-1])} pictures and {len(labels[-1])} labels"
-                    raise DataError(f"{file}: part {part} has {counts}; they must be as many")
-    except _DAMAGE as error:
-        raise DataError(f"{file} is no intact npz file ({error}); download it again") from error
+    with _opened(file) as archive:
+        for part in PARTS:
+            images.append(_array(archive, f"{part}_images", file, (*SIZE, *colours)))
+            labels.append(_array(archive, f"{part}_labels", file, (1,)))
+            if len(images[-1]) != len(labels[-1]):
+                counts = f"{len(images[-1])} pictures and {len(labels[-1])} labels"
+                raise DataError(f"{file}: part {part} has {counts}; they must be as many")
     x = np.ascontiguousarray(np.concatenate(images).reshape(-1, *SIZE, channels).transpose(0, 3, 1, 2))
     y = np.concatenate(labels)[:, 0].astype(np.int64)
     bad = np.flatnonzero(y >= classes)
     if len(bad):
         raise DataError(f"{file}: picture {bad[0]} of all parts has label {y[bad[0]]}, expected 0 to {classes - 1}")
     return x, y
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            yield archive
+    except _DAMAGE as error:
+        raise DataError(f"{file} is no intact npz file ({error}); download it again") from error
 
 
 def _array(archive: zipfile.ZipFile, name: str, file: Path, shape: tuple[int, ...]) -> np.ndarray:

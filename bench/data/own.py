@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import train_test_split
 
+from bench.data.fetch import note
 from bench.types import DataError, SpecError, Split, Task
 
 MOST_CLASSES = 1000
@@ -22,7 +23,7 @@ def own_path(path: str, root: Path | None) -> Path:
     place = (root or Path()) / Path(path).expanduser()
     if not place.exists():
         raise DataError(f"path = {path!r}: there is no {place.absolute()}")
-    return place
+    return note(place)
 
 
 def check_split(test_fraction: float, split_seed: int) -> None:

@@ -71,8 +71,21 @@ def centre_square(pixels: np.ndarray, side: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class CentreCrop:
+    """The middle ``size`` pixels of square photographs, normalised by ``pixels``: how they look without changes."""
+
+    pixels: Normalise
+    size: int
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Photographs (n, channels, side, side) become (n, channels, size, size)."""
+        edge = (x.shape[-1] - self.size) // 2
+        return self.pixels(x[:, :, edge : edge + self.size, edge : edge + self.size])
+
+
+@dataclass(frozen=True)
 class Augment:
-    """Random changes of square photographs that ``pixels`` has normalised, and a random crop of ``size`` pixels.
+    """Random changes of square photographs and a random crop of ``size`` pixels, which ``pixels`` then normalises.
 
     Each happens half of the time: scaled by up to the share ``scaling``; turned by up to ``rotation`` degrees, with
     reflected borders; contrast and brightness changed by up to the shares ``contrast`` and ``brightness``; mirrored
@@ -91,11 +104,11 @@ class Augment:
     holes: int = 8
 
     def __call__(self, x: Tensor, keys: Tensor) -> Tensor:
-        """Photographs (n, channels, side, side) become (n, channels, size, size); ``keys`` is (n,) int64."""
+        """Bytes (n, channels, side, side) become floats (n, channels, size, size); ``keys`` is (n,) int64."""
         happens, amount, places = _uniform(keys, 13 + 2 * self.holes).split([5, 8, 2 * self.holes], dim=1)
         happens = happens < 0.5
         x = grid_sample(
-            self.pixels.restore(x),
+            x / 255,
             self._grid(x, happens, amount),
             mode="bilinear",
             padding_mode="reflection",

@@ -17,6 +17,7 @@ from bench.types import Client, SpecError, Split, nearest
 
 PROTOCOLS = ("apple", "player")
 PARTITIONS = ("pathological", "practical", "dirichlet")
+METRICS = {"apple": ("accuracy",), "player": ("macro_f1", "accuracy", "loss")}
 Labelled = tuple[np.ndarray, np.ndarray]  # inputs (n, ...), class numbers (n,)
 
 
@@ -45,6 +46,11 @@ class Skew:
                 raise SpecError(f"{name} = {getattr(self, option)!r}: expected a whole number")
         if isinstance(self.alpha, bool) or not isinstance(self.alpha, int | float):
             raise SpecError(f"alpha = {self.alpha!r}: expected a number")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What the protocol's paper scores models by: APPLE's Table 1, PLayer-FL's Tables 1, A.7 and A.10."""
+        return METRICS[self.protocol]
 
     def federate(
         self, read: Callable[[Literal["train", "test"], int | None], Labelled], per_client: int

@@ -1,21 +1,20 @@
 """EfficientNet-B0 (Tan & Le, 2019, Table 1), as FENDA-FL uses it on Fed-ISIC2019 (section 4.1, Table 9).
 
-Details of the implementation whose ImageNet weights FENDA-FL starts from: batch-norm with epsilon 1e-3 and momentum
-0.01, padding on the far side where a convolution halves the image, stochastic depth up to 0.2 in training.
+Details of efficientnet_pytorch, whose ImageNet weights FENDA-FL starts from (efficientnet-b0-355c32eb.pth): batch-norm
+with epsilon 1e-3 and momentum 0.01, padding on the far side where a convolution halves the image, stochastic depth up
+to 0.2 in training. torchvision's weights fit, too, but were trained with epsilon 1e-5 and even padding.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
+from bench.models import pretrained
 from bench.models.tabular import Parallel, Split, classifier
 from bench.registry import register
-from bench.types import DataError, SpecError
+from bench.types import SpecError
 
 # Expansion, channels, blocks, stride of the first block, kernel (the paper's stages 2 to 8).
 STAGES = (
@@ -71,7 +70,7 @@ class MBConv(nn.Module):
         return x + self.drop(y.flatten(1)[:, None]).view_as(y) if self.residual else y
 
 
-def _extractor(inputs: tuple[int, ...], frozen: int, weights: str | None, sha256: str | None) -> nn.Sequential:
+def _extractor(inputs: tuple[int, ...], frozen: int, weights: str) -> nn.Sequential:
     """Stem, 16 blocks and the last convolution, pooled: (n, channels, height, width) -> (n, 1280)."""
     if len(inputs) != 3:
         raise SpecError(f"EfficientNet takes images (channels, height, width), not {inputs}")
@@ -80,8 +79,7 @@ def _extractor(inputs: tuple[int, ...], frozen: int, weights: str | None, sha256
     parts: list[nn.Module] = [nn.Sequential(_convolution(inputs[0], STEM, 3, 2), nn.SiLU()), *_blocks()]
     last = nn.Sequential(_convolution(STAGES[-1][1], FEATURES), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     extractor = nn.Sequential(*parts, last)
-    if weights is not None or sha256 is not None:
-        _load(extractor, weights, sha256)
+    pretrained.load_into(extractor, weights, LAYOUTS)
     if frozen:
         extractor[: frozen + 1].requires_grad_(False)
     return extractor
@@ -96,23 +94,47 @@ def _blocks() -> Iterator[MBConv]:
             inputs, number = outputs, number + 1
 
 
-def _load(extractor: nn.Module, weights: str | None, sha256: str | None) -> None:
-    """Take the weights from a file of a whole EfficientNet-B0, whatever it calls them: in order, each by its shape."""
-    if weights is None or not Path(weights).is_file():
-        raise DataError(f"weights = {weights!r}: there is no such file; leave weights out to start from random ones")
-    found = hashlib.sha256(Path(weights).read_bytes()).hexdigest()
-    if found != sha256:
-        raise DataError(f"weights = {weights!r}: its SHA-256 is {found}, not sha256 = {sha256!r}; give the right one")
-    ours = [value for value in extractor.state_dict().values() if value.is_floating_point()]
-    try:
-        state = torch.load(weights, map_location="cpu", weights_only=True)
-        theirs = [value for value in state.values() if value.is_floating_point()]
-    except Exception as error:  # whatever a foreign file may lead to
-        raise DataError(f"{weights}: not a state dict as torch.save writes it") from error
-    if [value.shape for value in theirs[: len(ours)]] != [value.shape for value in ours]:
-        raise DataError(f"{weights}: not the weights of an EfficientNet-B0 for such images")
-    for own, other in zip(ours, theirs, strict=False):
-        own.copy_(other)
+# How others call the weights, in the order of ours ---------------------------------------------------------------
+
+
+def _convolution_names(convolution: str, norm: str) -> Iterator[str]:
+    yield f"{convolution}.weight"
+    yield from (f"{norm}.{value}" for value in ("weight", "bias", "running_mean", "running_var"))
+
+
+def _squeeze_names(*layers: str) -> Iterator[str]:
+    yield from (f"{layer}.{value}" for layer in layers for value in ("weight", "bias"))
+
+
+def _efficientnet_pytorch() -> Iterator[str]:
+    yield from _convolution_names("_conv_stem", "_bn0")
+    expansions = [expansion for expansion, _, repeats, _, _ in STAGES for _ in range(repeats)]
+    for number, expansion in enumerate(expansions):
+        block = f"_blocks.{number}."
+        if expansion > 1:
+            yield from _convolution_names(f"{block}_expand_conv", f"{block}_bn0")
+        yield from _convolution_names(f"{block}_depthwise_conv", f"{block}_bn1")
+        yield from _squeeze_names(f"{block}_se_reduce", f"{block}_se_expand")
+        yield from _convolution_names(f"{block}_project_conv", f"{block}_bn2")
+    yield from _convolution_names("_conv_head", "_bn1")
+
+
+def _torchvision() -> Iterator[str]:
+    yield from _convolution_names("features.0.0", "features.0.1")
+    for stage, (expansion, _, repeats, _, _) in enumerate(STAGES, start=1):
+        for repeat in range(repeats):
+            parts = [f"features.{stage}.{repeat}.block.{part}" for part in range(4)]
+            if expansion > 1:
+                widen = parts.pop(0)
+                yield from _convolution_names(f"{widen}.0", f"{widen}.1")
+            each, squeeze, narrow = parts[:3]
+            yield from _convolution_names(f"{each}.0", f"{each}.1")
+            yield from _squeeze_names(f"{squeeze}.fc1", f"{squeeze}.fc2")
+            yield from _convolution_names(f"{narrow}.0", f"{narrow}.1")
+    yield from _convolution_names("features.8.0", "features.8.1")
+
+
+LAYOUTS = {"efficientnet_pytorch": tuple(_efficientnet_pytorch()), "torchvision": tuple(_torchvision())}
 
 
 @register("efficientnet_b0")
@@ -121,15 +143,14 @@ def efficientnet_b0(
     outputs: int,
     *,
     frozen_blocks: int = 0,
-    weights: str | None = None,
-    sha256: str | None = None,
+    weights: str = "none",
 ) -> nn.Module:
     """EfficientNet-B0 (4,017,796 parameters for 8 classes; 2,315,544 trained with 13 of its 16 blocks frozen).
 
-    The stem is frozen with the first blocks. ``weights`` is a file of pretrained weights (as written by torch.save)
-    with the checksum ``sha256``; without it all weights are random.
+    The stem is frozen with the first blocks. ``weights`` "sha256:..." names a file of pretrained weights, of
+    efficientnet_pytorch or torchvision (see :mod:`bench.models.pretrained`); with "none" all weights are random.
     """
-    return Split(_extractor(inputs, frozen_blocks, weights, sha256), classifier(FEATURES, outputs, dropout=0.2))
+    return Split(_extractor(inputs, frozen_blocks, weights), classifier(FEATURES, outputs, dropout=0.2))
 
 
 @register("parallel_efficientnet_b0")
@@ -138,10 +159,9 @@ def parallel_efficientnet_b0(
     outputs: int,
     *,
     frozen_blocks: int = 13,
-    weights: str | None = None,
-    sha256: str | None = None,
+    weights: str = "none",
 ) -> nn.Module:
     """Local and global EfficientNet-B0 under a hidden layer of 64 units (4,775,016 trained parameters)."""
     head = nn.Sequential(nn.Dropout(0.2), nn.Linear(2 * FEATURES, 64), nn.ReLU(), classifier(64, outputs))
-    local_extractor, global_extractor = (_extractor(inputs, frozen_blocks, weights, sha256) for _ in range(2))
+    local_extractor, global_extractor = (_extractor(inputs, frozen_blocks, weights) for _ in range(2))
     return Parallel(local_extractor, global_extractor, head)

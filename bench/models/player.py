@@ -15,6 +15,7 @@ from torch.nn.functional import normalize, relu, softmax
 
 from bench.models.tabular import classifier
 from bench.registry import register
+from bench.types import SpecError
 
 
 def _kaiming(module: nn.Module) -> nn.Module:
@@ -113,6 +114,13 @@ class Transformer(nn.Module):
         for embedding in (self.token_embedding, self.position_embedding):
             embedding.weight.data = normalize(embedding.weight.data)
 
+    def begin_from(self, embeddings: Tensor) -> None:
+        """Begin from these vectors (vocabulary, width) of tokens, each divided by its norm, and train them on."""
+        width = self.token_embedding.embedding_dim
+        if embeddings.shape[1] != width:
+            raise SpecError(f"the embeddings are {embeddings.shape[1]} wide, the model {width}; give it that width")
+        self.token_embedding = nn.Embedding.from_pretrained(normalize(embeddings), freeze=False, padding_idx=0)
+
     def forward(self, tokens: Tensor) -> Tensor:
         places = self.position_embedding(torch.arange(tokens.shape[1], device=tokens.device))
         x = self.token_embedding(tokens) + places
@@ -126,6 +134,7 @@ def player_text(inputs: tuple[int, ...], outputs: int, *, vocabulary: int = 30_5
     """PLayer-FL's attention block for Sent-140 (768 V + 7,175,426 parameters) and MIMIC-III (768 V + 7,477,250).
 
     V is the vocabulary, 119 and 512 tokens the length. Every row of both embeddings begins with norm 1, that of padding
-    at zero; the authors begin from BERT's word embeddings instead of random directions.
+    at zero, and all are trained. Directions are random unless the data set brings vectors (its option ``embeddings``),
+    which then also decide V; the authors begin from those of BERT.
     """
     return Transformer(inputs[0], outputs, vocabulary, width)

@@ -8,16 +8,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy
 
 from bench.report import stats
+from bench.report.agreement import Held, RankCorrelation, agrees, beats, conclusions, held, rank_correlation, within
+from bench.report.ranks import RankReport, rank
 from bench.types import SilobenchError
 
 if TYPE_CHECKING:
     from bench.report.tables import Cell, Table, TableSpec
-
-# Sums of decimals such as 0.72 + 0.03 miss their value in the last bit; a cell on the border agrees.
-BORDER = 1e-12
 
 
 def verdict(
@@ -32,18 +30,11 @@ def verdict(
 
     The rule stands in the foot of every table (:func:`remarks`). Without silo means a cell agrees or is off.
     """
-    if abs(ours - printed) <= (radius or 0.0) + (printed_radius or 0.0) + BORDER:
+    if agrees(ours, radius, printed, printed_radius):
         return "agrees"
     if silo is None or printed_silo is None:
         return "off"
     return "same side" if np.sign(ours - silo) == np.sign(printed - printed_silo) else "off"
-
-
-def above_silo(mean: float | None, radius: float | None, silo: float | None, silo_radius: float | None) -> bool:
-    """The asterisk of FENDA-FL's Tables 2-4: mean - radius > silo mean + silo radius; never without intervals."""
-    if mean is None or radius is None or silo is None or silo_radius is None:
-        return False
-    return mean - radius > silo + silo_radius
 
 
 def judge(spec: TableSpec, cells: Sequence[Cell]) -> list[Cell]:
@@ -59,32 +50,36 @@ def _judged(spec: TableSpec, cell: Cell, silo: Cell | None) -> Cell:
     elif cell.mean is not None and cell.printed is not None:
         other = silo if cell.method != spec.silo else None
         means = (other.mean, other.printed) if other else (None, None)
-        radius = stats.further_run(cell.ci95, cell.n_seeds) if spec.one_run else cell.ci95
-        cell = replace(cell, verdict=verdict(cell.mean, radius, cell.printed, cell.printed_ci95, *means))
+        found = verdict(cell.mean, _radius(spec, cell), cell.printed, cell.printed_ci95, *means)
+        cell = replace(cell, verdict=found)
     if silo is None or cell.client != "all" or cell.method in (spec.silo, *spec.baselines):
         return cell
     return replace(
         cell,
-        above_silo=above_silo(cell.mean, cell.ci95, silo.mean, silo.ci95),
-        printed_above_silo=above_silo(cell.printed, cell.printed_ci95, silo.printed, silo.printed_ci95),
+        above_silo=beats(cell.mean, cell.ci95, silo.mean, silo.ci95),
+        printed_above_silo=beats(cell.printed, cell.printed_ci95, silo.printed, silo.printed_ci95),
     )
+
+
+def _radius(spec: TableSpec, cell: Cell) -> float | None:
+    """What a printed number may be off by on our side."""
+    return stats.further_run(cell.ci95, cell.n_seeds) if spec.one_run else cell.ci95
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a table holds: the verdicts of its ``cells`` with a printed number, and the order of its ``methods``.
+    """How far a table holds, as :mod:`bench.report.agreement` counts.
 
-    ``spearman`` is None for fewer than three methods or when all are alike; ``hold`` counts the printed orderings of
-    two methods, of which there are ``pairs``, that ours show too.
+    ``cells`` are those with a printed number, ``same_side`` counts the verdicts between agreeing and off,
+    ``asterisks`` are the printed ones that ours have too, ``orderings`` the conclusions about two of ``methods``.
     """
 
-    cells: int
-    agree: int
+    cells: Held
     same_side: int
+    asterisks: Held
     methods: int
-    spearman: float | None
-    pairs: int
-    hold: int
+    orderings: Held
+    correlation: RankCorrelation | None
 
 
 def agreement(table: Table) -> Agreement | None:
@@ -96,28 +91,29 @@ def agreement(table: Table) -> Agreement | None:
     cells = [cell for cell in table.overall if cell.printed is not None]
     if not cells:
         return None
-    ours, printed = [], []
+    ours, printed = {}, {}
     for row in table.spec.rows:
         own = [cell for cell in cells if cell.method == row.method]
         means = [cell.mean for cell in own if cell.mean is not None]
         if own and len(means) == len(own):
-            ours.append(max(means))
-            printed.append(max(cell.printed for cell in own if cell.printed is not None))
-    ordered = [(i, j) for i, j in combinations(range(len(printed)), 2) if printed[i] != printed[j]]
-    ranked = len(printed) > 2 and len(set(ours)) > 1 and len(set(printed)) > 1
-    verdicts = [cell.verdict for cell in cells]
+            ours[row.method] = max(means)
+            printed[row.method] = max(cell.printed for cell in own if cell.printed is not None)
+    starred = [cell for cell in cells if cell.printed_above_silo]
     return Agreement(
-        cells=len(cells),
-        agree=verdicts.count("agrees"),
-        same_side=verdicts.count("same side"),
+        cells=within(
+            (cell.mean, _radius(table.spec, cell), cell.printed, cell.printed_ci95)
+            for cell in cells
+            if cell.printed is not None
+        ),
+        same_side=[cell.verdict for cell in cells].count("same side"),
+        asterisks=Held(sum(cell.above_silo for cell in starred), len(starred)),
         methods=len(printed),
-        spearman=float(scipy.stats.spearmanr(ours, printed).statistic) if ranked else None,
-        pairs=len(ordered),
-        hold=sum((ours[i] - ours[j]) * (printed[i] - printed[j]) > 0 for i, j in ordered),
+        orderings=held(conclusions(printed), conclusions(ours)),
+        correlation=rank_correlation(ours, printed),
     )
 
 
-def ranks(table: Table) -> stats.RankReport:
+def ranks(table: Table) -> RankReport:
     """Rank tests of the methods over the clients: a block is a client, its values are means over runs.
 
     Each method counts by its row's last checkpoint; rows showing one client's model of a method that has a row of
@@ -133,7 +129,7 @@ def ranks(table: Table) -> stats.RankReport:
             raise SilobenchError(f"rank tests need every run, and {row.method} has {own[0].note}; run it again first")
         columns.append([np.nan if cell.mean is None else cell.mean for cell in own[1:]])
     values = np.array(columns).T
-    return stats.rank([row.method for row in rows], values[~np.isnan(values).any(axis=1)])
+    return rank([row.method for row in rows], values[~np.isnan(values).any(axis=1)])
 
 
 def remarks(table: Table) -> Iterable[str]:
@@ -156,12 +152,16 @@ def remarks(table: Table) -> Iterable[str]:
 
 
 def _agreed(found: Agreement) -> str:
-    text = f"Agreement: {found.agree} of {found.cells} cells agree, {found.same_side} more are on the same side"
-    if found.pairs:
-        text += f"; {found.hold} of {found.pairs} printed orderings of {found.methods} methods hold"
-    if found.spearman is not None:
-        text += f", Spearman rank correlation {found.spearman:.2f}"
-    return f"{text} (a method counts by the better of its checkpoints)."
+    parts = [f"{found.cells.hold} of {found.cells.of} cells agree, {found.same_side} more are on the same side"]
+    if found.asterisks.of:
+        parts.append(f"{found.asterisks.hold} of {found.asterisks.of} printed asterisks hold")
+    if found.orderings.of:
+        order = f"{found.orderings.hold} of {found.orderings.of} printed orderings of {found.methods} methods hold"
+        if found.correlation:
+            order += f", rank correlation {found.correlation.spearman:.2f} (Spearman), "
+            order += f"{found.correlation.kendall:.2f} (Kendall)"
+        parts.append(order)
+    return f"Agreement: {'; '.join(parts)} (a method counts by the better of its checkpoints)."
 
 
 def _ranked(table: Table) -> Iterable[str]:
@@ -170,10 +170,11 @@ def _ranked(table: Table) -> Iterable[str]:
     except SilobenchError as error:
         yield f"Ranks: none; {error}."
         return
-    k, n = len(report.methods), report.blocks
-    order = np.argsort(report.average, kind="stable")
+    k, n, order = len(report.methods), report.blocks, report.order
+    whole = n == len(table.clients)
+    clients = f"{n} clients" if whole else f"the {n} of {len(table.clients)} clients with a value of every method"
     yield (
-        f"Average ranks over {n} clients (1 is best; a block is a client, its values are means over runs, the last "
+        f"Average ranks over {clients} (1 is best; a block is a client, its values are means over runs, the last "
         f"checkpoint of each row counts): {', '.join(f'{report.methods[i]} {report.average[i]:.2f}' for i in order)}."
     )
     yield (

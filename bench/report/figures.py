@@ -61,13 +61,13 @@ def bars(tables: Sequence[Table], stem: Path, *, title: str) -> list[Path]:
         for axes, table, share in zip(panels, tables, widths, strict=True):
             _panel(axes, table)
             if len(tables) > 1:
-                axes.set_title(_wrapped(table.title, width * share / sum(widths)))
+                axes.set_title(wrapped(table.title, width * share / sum(widths)))
         whole = titled(title, any(table.synthetic for table in tables))
-        figure.suptitle(_wrapped(whole, width))
+        figure.suptitle(wrapped(whole, width))
         key = {entry.get_label(): entry for table in tables for entry in _key(table)}
         columns = 3 if width < 5 else len(key)
         figure.legend(handles=list(key.values()), ncols=columns, loc="outside lower center", handlelength=1.4)
-        return _save(figure, stem)
+        return save(figure, stem)
 
 
 def alpha_study(
@@ -84,7 +84,7 @@ def alpha_study(
     in words, never a point. Line and band are mean and 95 % t interval; ``printed`` means are hollow diamonds.
     Raises :class:`SilobenchError` when no rate has all its values.
     """
-    defined = {rate: [value for value in values if value is not None] for rate, values in sorted(runs.items())}
+    defined = {rate: stats.defined(values) for rate, values in sorted(runs.items())}
     whole = {rate: values for rate, values in defined.items() if values and len(values) == len(runs[rate])}
     if not whole:
         raise SilobenchError(f"figure {title}: no learning rate for alpha has all its runs; run the missing ones first")
@@ -104,10 +104,10 @@ def alpha_study(
         axes.set_xscale("log")
         axes.set_xticks(sorted(runs))
         axes.minorticks_off()
-        figure.suptitle(_wrapped(title, COLUMN))
+        figure.suptitle(wrapped(title, COLUMN))
         axes.set(xlabel="learning rate of α", ylabel=metric)
         axes.legend()
-        return _save(figure, stem)
+        return save(figure, stem)
 
 
 def partition(counts: Sequence[Sequence[int]], clients: Sequence[str], stem: Path, *, title: str) -> list[Path]:
@@ -123,8 +123,8 @@ def partition(counts: Sequence[Sequence[int]], clients: Sequence[str], stem: Pat
         classes = [str(k) for k in range(by_client.shape[1])]
         _stacked(left, by_client, classes, list(clients), "class", "client")
         _stacked(right, by_client.T, list(clients), classes, "client", "class")
-        figure.suptitle(_wrapped(title, PAGE))
-        return _save(figure, stem)
+        figure.suptitle(wrapped(title, PAGE))
+        return save(figure, stem)
 
 
 def _stacked(axes: Axes, parts: NDArray[Any], bars: list[str], names: list[str], along: str, of: str) -> None:
@@ -141,7 +141,7 @@ def _stacked(axes: Axes, parts: NDArray[Any], bars: list[str], names: list[str],
     axes.legend(title=of, fontsize=5, title_fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1)
 
 
-def _wrapped(title: str, width: float) -> str:
+def wrapped(title: str, width: float) -> str:
     """``title`` broken to fit a panel ``width`` inches wide, of which the axis takes half an inch."""
     characters_per_inch = 14
     return textwrap.fill(title, int((width - 0.5) * characters_per_inch), break_on_hyphens=False)
@@ -237,7 +237,7 @@ def _key(table: Table) -> list[Artist]:
     return key
 
 
-def _save(figure: Figure, stem: Path) -> list[Path]:
+def save(figure: Figure, stem: Path) -> list[Path]:
     """Both forms, without the dates and versions that would make equal figures differ."""
     forms: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None, "Producer": None}, "png": {"Software": None}}
     paths = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,15 @@ from bench.files import write_whole
 from bench.report.tables import HEADINGS, Cell, Table
 
 FORMS = ("md", "csv", "tex", "html")
+CAPITAL = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+SMALL = "alpha beta gamma delta zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"±": r"$\pm$", "×": r"$\times$", "≤": r"$\le$", "≥": r"$\ge$", "<": "$<$", ">": "$>$", "|": "$|$"}
+    | {"−": "$-$", "→": r"$\to$", "∞": r"$\infty$", "√": r"$\surd$", "ε": r"$\varepsilon$"}
+    | {letter: f"$\\{name}$" for letter, name in zip("αβγδζηθικλμνξπρστυφχψω", SMALL.split(), strict=True)}
+    | {letter: f"$\\{name}$" for letter, name in zip("ΓΔΘΛΞΠΣΥΦΨΩ", CAPITAL.split(), strict=True)}
 )
 MARKS = {"same side": r"^\dagger", "off": r"^\ddagger"}
 
@@ -71,7 +77,7 @@ def document(table: Table, form: str) -> str:
     digits = table.spec.digits
     cells = {(cell.method, cell.checkpoint): shown(cell, digits) for cell in table.overall}
     return (
-        _templates()
+        templates()
         .get_template(f"table.{form}.j2")
         .render(
             table=table,
@@ -88,16 +94,19 @@ def document(table: Table, form: str) -> str:
 
 def write(table: Table, stem: Path, forms: Iterable[str] = FORMS) -> list[Path]:
     """Write ``stem``.md, .csv, .tex and .html, each whole or not at all; returns the paths."""
-    paths = []
-    for form in forms:
-        text = table.frame().to_csv(index=False, lineterminator="\n") if form == "csv" else document(table, form)
-        paths.append(write_whole(stem.with_name(f"{stem.name}.{form}"), text.encode()))
-    return paths
+    return [write_whole(stem.with_name(f"{stem.name}.{form}"), content(table, form)) for form in forms]
+
+
+def content(table: Table, form: str) -> bytes:
+    """What the file of this form holds."""
+    text = table.frame().to_csv(index=False, lineterminator="\n") if form == "csv" else document(table, form)
+    return text.encode()
 
 
 @cache
-def _templates() -> jinja2.Environment:
-    templates = jinja2.Environment(
+def templates() -> jinja2.Environment:
+    """The templates of this folder; those of html escape whatever they are given."""
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",)),
         undefined=jinja2.StrictUndefined,
@@ -105,6 +114,23 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters["latex"] = lambda text: re.sub('"([^"]*)"', r"``\1''", text.translate(LATEX))
-    templates.filters["markdown"] = lambda text: re.sub(r"([\\|*<>`])", r"\\\1", text)
-    return templates
+    environment.filters |= {
+        "latex": _latex,
+        "markdown": _markdown,
+        "label": lambda name: re.sub("[^A-Za-z0-9]+", "-", name),
+    }
+    return environment
+
+
+def _latex(text: str) -> str:
+    quoted = re.sub('"([^"]*)"', r"``\1''", _one_line(text).translate(LATEX))
+    return re.sub(r"^[*\[]", r"{\g<0>}", quoted)  # else the end of the row before would take it for its own
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\|*<>`])", r"\\\1", _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    """``text`` without line breaks and other control characters, which would end a row."""
+    return " ".join("".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in text).split())

@@ -209,7 +209,7 @@ def run_mean(record: Record | None, metric: str, checkpoint: str, model: int | N
     """The mean over the clients on which the metric is defined; None without any, and for a missing or diverged run."""
     if record is None or record["status"] == "diverged":
         return None
-    defined = [score for score in client_scores(record, metric, checkpoint, model).values() if score is not None]
+    defined = stats.defined(client_scores(record, metric, checkpoint, model).values())
     return stats.mean(defined) if defined else None
 
 
@@ -253,7 +253,7 @@ def _cells(
 
 def _cell(row: Row, checkpoint: str, client: str, values: Sequence[float | None]) -> Cell:
     """Mean and radii over the runs in which the metric is defined."""
-    defined = [value for value in values if value is not None]
+    defined = stats.defined(values)
     if not defined:
         return Cell(row.method, checkpoint, client, state="undefined", note="undefined")
     return Cell(

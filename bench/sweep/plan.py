@@ -3,55 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from bench.types import RunSpec, content_hash
 
-# What an interruption may cost: a population is kept as a whole or not at all. Stacking gains little beyond this.
+# What an interruption may cost: a population is kept as a whole or not at all. Stacking gains little beyond this,
 MAXIMAL_RUNS = 500
+# and nothing for large inputs: numbers of one sample times runs. Such runs are better spread over workers.
+MAXIMAL_NUMBERS = 2**15
+# Where each seed has data of its own, all of them are in memory at once.
+MAXIMAL_FEDERATIONS = 26
 
 Setting = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
 class Population:
-    """Runs that differ in settings and seeds only; ``runs`` has all seeds of the first setting first."""
+    """Runs that differ in settings and seeds only; ``runs`` has all seeds of the first setting first.
+
+    With ``rungs`` (numbers of rounds) the worse settings are dropped at each of them, see bench.sweep.search.
+    """
 
     settings: tuple[dict[str, float], ...]
     seeds: tuple[int, ...]
     runs: tuple[RunSpec, ...]
+    rungs: tuple[int, ...] = ()
+    reduction: int = 0
+
+    @cached_property
+    def name(self) -> str:
+        """The hash of the runs' hashes: what its file of records and its lease are called."""
+        return name([run.hash for run in self.runs])
+
+    def halves(self) -> tuple[Population, ...]:
+        """Two populations of half the settings, or the seeds of a single setting; empty if it is one run."""
+        if len(self.runs) == 1 or self.rungs:
+            return ()
+        if len(self.settings) > 1:
+            cut = len(self.settings) // 2
+            parts = [(self.settings[:cut], self.seeds), (self.settings[cut:], self.seeds)]
+        else:
+            cut = len(self.seeds) // 2
+            parts = [(self.settings, self.seeds[:cut]), (self.settings, self.seeds[cut:])]
+        by_place = {(tuple(sorted(run.hyperparameters.items())), run.seed): run for run in self.runs}
+        return tuple(
+            replace(self, settings=settings, seeds=seeds, runs=tuple(
+                by_place[tuple(sorted(setting.items())), seed] for setting in settings for seed in seeds))
+            for settings, seeds in parts
+        )  # fmt: skip
 
 
-def plan(runs: Iterable[RunSpec], finished: Collection[str] = ()) -> list[Population]:
-    """Pack all ``runs`` whose hash is not in ``finished`` into populations.
+def name(runs: Iterable[str]) -> str:
+    return content_hash({"runs": list(runs)})
 
-    The packing depends on which runs these are, and not on their order: settings that miss the same seeds go
-    together, in ascending order, at most :data:`MAXIMAL_RUNS` runs at a time (or one setting, if it has more seeds).
+
+def plan(runs: Iterable[RunSpec], finished: Collection[str] = (), *, sample: int = 1) -> list[Population]:
+    """Pack ``runs`` into populations and leave out those of which all are ``finished`` (hashes).
+
+    ``sample`` counts the numbers of one input. The packing depends on all of ``runs``, not on their order and not on
+    what is finished: an interrupted study goes on with the populations that an uncut one has. Only a population that
+    is finished in part, by another study, is packed anew without these runs.
     """
+    populations = []
+    for whole in _pack(runs, sample):
+        missing = [run for run in whole.runs if run.hash not in finished]
+        if missing:
+            populations += [whole] if len(missing) == len(whole.runs) else _pack(missing, sample)
+    return populations
+
+
+def _pack(runs: Iterable[RunSpec], sample: int) -> list[Population]:
+    """Settings that have the same seeds go together, in ascending order, as many as a population holds."""
     kinds: dict[str, dict[Setting, dict[int, RunSpec]]] = {}
     for run in runs:
-        if run.hash not in finished:
-            setting = tuple(sorted(run.hyperparameters.items()))
-            kinds.setdefault(_kind(run), {}).setdefault(setting, {})[run.seed] = run
+        setting = tuple(sorted(run.hyperparameters.items()))
+        kinds.setdefault(_kind(run), {}).setdefault(setting, {})[run.seed] = run
     populations = []
-    for _, missing in sorted(kinds.items()):
+    for _, members in sorted(kinds.items()):
         together: dict[tuple[int, ...], list[Setting]] = {}
-        for setting in sorted(missing):
-            together.setdefault(tuple(sorted(missing[setting])), []).append(setting)
+        for setting in sorted(members):
+            together.setdefault(tuple(sorted(members[setting])), []).append(setting)
         for seeds, settings in sorted(together.items()):
-            size = max(1, MAXIMAL_RUNS // len(seeds))
-            for start in range(0, len(settings), size):
-                part = settings[start : start + size]
-                members = tuple(missing[setting][seed] for setting in part for seed in seeds)
-                populations.append(Population(tuple(map(dict, part)), seeds, members))
+            some = members[settings[0]][seeds[0]]
+            largest = max(1, min(MAXIMAL_RUNS, MAXIMAL_NUMBERS // sample))
+            per_part = min(len(seeds), largest, MAXIMAL_FEDERATIONS if some.data["by_seed"] else largest)
+            for first in range(0, len(seeds), per_part):
+                part = seeds[first : first + per_part]
+                size = max(1, largest // len(part))
+                for start in range(0, len(settings), size):
+                    chosen = settings[start : start + size]
+                    included = tuple(members[setting][seed] for setting in chosen for seed in part)
+                    populations.append(Population(tuple(map(dict, chosen)), part, included))
     return populations
 
 
 def _kind(run: RunSpec) -> str:
-    """What runs of one population have in common."""
+    """What runs of one population have in common; data that follow the seed differ in these options only."""
+    by_seed = run.data["by_seed"]
+    options = {name: value for name, value in run.data["options"].items() if name not in by_seed}
     shared: dict[str, Any] = {
-        "data": run.data,
+        "data": {**run.data, "options": options, "fingerprint": None if by_seed else run.data["fingerprint"]},
         "algorithm": run.algorithm,
         "model": run.model,
         "budget": asdict(run.budget),

@@ -16,14 +16,18 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Search:
-    """All runs of one method: ``records[i][j]`` is setting i with seed j, None where the run is missing."""
+    """All runs of one method: ``records[i][j]`` is setting i with seed j, None where the run is missing.
+
+    ``dropped`` are the settings (by number) whose runs ended before the budget did, at a rung of successive halving.
+    """
 
     method: str
-    settings: tuple[Mapping[str, float], ...]
+    settings: tuple[Mapping[str, Any], ...]
     seeds: tuple[int, ...]
     records: tuple[tuple[Record | None, ...], ...]
+    dropped: frozenset[int] = frozenset()
 
-    def along(self, name: str, setting: Mapping[str, float]) -> dict[float, tuple[Record | None, ...]]:
+    def along(self, name: str, setting: Mapping[str, Any]) -> dict[float, tuple[Record | None, ...]]:
         """The runs whose settings equal ``setting`` but for hyper-parameter ``name``, by its value."""
         rest = {**setting, name: None}
         return {
@@ -33,11 +37,14 @@ class Search:
         }
 
 
-def best_validation(record: Record | None) -> float:
-    """The lowest aggregated validation loss over rounds; infinite for a run that is missing, diverged or has none."""
+def best_validation(record: Record | None, rounds: int | None = None) -> float:
+    """The lowest aggregated validation loss of all, or the first so many, rounds.
+
+    Infinite for a run that is missing, diverged or has none.
+    """
     if record is None or record["status"] == "diverged":
         return math.inf
-    return min((loss for loss in record["aggregated"] if loss is not None), default=math.inf)
+    return min((loss for loss in record["aggregated"][:rounds] if loss is not None), default=math.inf)
 
 
 RULES: dict[Rule, Callable[[Record | None], float]] = {"best-val": best_validation}
@@ -46,10 +53,14 @@ RULES: dict[Rule, Callable[[Record | None], float]] = {"best-val": best_validati
 def choose(search: Search, rule: Rule = "best-val") -> Chosen:
     """The setting with the lowest mean over seeds of what ``rule`` measures; the first in grid order wins ties.
 
-    A setting with a missing or diverged run is worse than any without.
+    A setting with a missing or diverged run is worse than any without, and one that was dropped is not chosen.
     """
-    losses = [fmean(map(RULES[rule], records)) for records in search.records]
-    best = min(range(len(losses)), key=losses.__getitem__)
+    losses = [
+        math.inf if number in search.dropped else fmean(map(RULES[rule], records))
+        for number, records in enumerate(search.records)
+    ]
+    finalists = [number for number in range(len(losses)) if number not in search.dropped]
+    best = min(finalists, key=losses.__getitem__)
     return Chosen(
         method=search.method,
         rule=rule,

@@ -2,7 +2,8 @@
 
 ``records/<hash>.jsonl`` holds the runs of one population, one JSON object a line; the name is the hash of the runs'
 hashes. A line ends with the SHA-256 of the canonical JSON of all else in it. ``costs.jsonl`` says what each
-population cost; it differs from machine to machine, which records must not.
+population cost; it differs from machine to machine, which records must not. ``leases/`` says what is being trained
+(see bench.sweep.lease), ``snapshots/`` how far it has come.
 """
 
 from __future__ import annotations
@@ -11,17 +12,32 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from pydantic_core import from_json
 
 from bench.files import write_whole
-from bench.types import DataError, SilobenchError, content_hash
+from bench.sweep.plan import name
+from bench.types import DataError, SilobenchError
 
-FORMAT = 1
+FORMAT = 2
 SEAL = ',"sha256":"'
+Record = dict[str, Any]
+
+
+def _with_curves(record: Record) -> Record:
+    """Format 2 added curves and traces, and budget and data say what used to go without saying."""
+    spec = record["spec"]
+    budget = {"evaluate": "aggregated", "test_every": 0} | spec["budget"]
+    spec = {**spec, "budget": budget, "data": {"by_seed": []} | spec["data"]}
+    return {"curves": {}, "traces": {}} | record | {"spec": spec, "format": 2}
+
+
+# What makes a record of a format one of the next. A record keeps the name that its run had when it was made.
+UPGRADES: dict[int, Callable[[Record], Record]] = {1: _with_curves}
 
 
 class Store:
@@ -30,20 +46,32 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def records(self) -> dict[str, dict[str, Any]]:
+    @property
+    def lock(self) -> FileLock:
+        """Held while anything but a snapshot is written."""
+        return FileLock(self.path / ".lock")
+
+    def records(self) -> dict[str, Record]:
         """Every record by its run's hash; raises :class:`DataError` naming the first damaged file and line."""
-        found: dict[str, dict[str, Any]] = {}
-        for file in sorted((self.path / "records").glob("*.jsonl")):
-            for record in _read(file):
-                found.setdefault(record["run"], record)
+        found: dict[str, Record] = {}
+        for record in self:
+            found.setdefault(record["run"], record)
         return found
+
+    def __iter__(self) -> Iterator[Record]:
+        for file in sorted((self.path / "records").glob("*.jsonl")):
+            yield from _read(file)
+
+    def holds(self, population: str) -> bool:
+        """Whether the records of the population with this name are there."""
+        return (self.path / "records" / f"{population}.jsonl").exists()
 
     def write(self, records: Sequence[Mapping[str, Any]], *, seconds: float) -> Path:
         """Keep the records of one population, all or none, and note that it took ``seconds``; returns their file.
 
         Raises :class:`SilobenchError` when they cannot be written (full disk, no permission); nothing is left then.
         """
-        file = self.path / "records" / f"{_name([record['run'] for record in records])}.jsonl"
+        file = self.path / "records" / f"{name([record['run'] for record in records])}.jsonl"
         cost = {
             "population": file.stem,
             "runs": len(records),
@@ -54,7 +82,7 @@ class Store:
         content = "".join(f"{seal(record)}\n" for record in records)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path / ".lock"):
+            with self.lock:
                 # Whoever writes holds the lock: a temporary file found here belongs to a process that died.
                 for left in file.parent.glob(".*.part"):
                     left.unlink()
@@ -68,6 +96,12 @@ class Store:
             ) from error
         return file
 
+    def costs(self) -> list[Record]:
+        """What each population cost, in the order in which they were written."""
+        file = self.path / "costs.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return [from_json(line) for line in lines if line.endswith("}")]  # a full disk cuts a line
+
 
 def seal(record: Mapping[str, Any]) -> str:
     """The line of ``record``: canonical JSON that ends with the SHA-256 of everything before it."""
@@ -75,11 +109,7 @@ def seal(record: Mapping[str, Any]) -> str:
     return f'{text[:-1]}{SEAL}{hashlib.sha256(text.encode()).hexdigest()}"}}'
 
 
-def _name(runs: Sequence[str]) -> str:
-    return content_hash({"runs": list(runs)})
-
-
-def _read(file: Path) -> list[dict[str, Any]]:
+def _read(file: Path) -> list[Record]:
     """The records of one population, every byte checked."""
     mend = f"delete {file} and repeat the command that made it, only its runs are trained again"
     lines = file.read_bytes().split(b"\n")
@@ -92,11 +122,14 @@ def _read(file: Path) -> list[dict[str, Any]]:
         if found != f'{expected}"}}'.encode():
             shown = found[:64].decode(errors="replace")
             raise DataError(f"{file}, line {number}: damaged, its sha256 is {expected}, written {shown!r}; {mend}")
-        record = json.loads(line)
+        record = from_json(line)
+        while record["format"] in UPGRADES:
+            record = UPGRADES[record["format"]](record)
         if record["format"] != FORMAT:
-            raise DataError(f"{file}, line {number}: format {record['format']}, this version reads {FORMAT}; {mend}")
+            newer = f"format {record['format']}, this version reads up to {FORMAT}"
+            raise DataError(f"{file}, line {number}: {newer}; update silobench, or {mend}")
         records.append(record)
-    name = _name([record["run"] for record in records])
-    if name != file.stem:
-        raise DataError(f"{file}: lines are missing or foreign, its runs belong in {name}.jsonl; {mend}")
+    named = name([record["run"] for record in records])
+    if named != file.stem:
+        raise DataError(f"{file}: lines are missing or foreign, its runs belong in {named}.jsonl; {mend}")
     return records

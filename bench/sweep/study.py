@@ -1,24 +1,25 @@
-"""A study, run: data loaded, what the store lacks trained and kept, all runs handed back by method."""
+"""A study, run: settings asked for, what the store lacks trained and kept, all runs handed back by method."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from importlib.metadata import version
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from bench import __version__
-from bench.data import load_dataset
-from bench.spec import BarsSection, Method, StudySpec
-from bench.sweep.plan import plan
-from bench.sweep.select import Search
-from bench.sweep.store import FORMAT, Store
-from bench.types import Federation, Outcome, RunSpec, SpecError, content_hash, nearest
+from bench import registry, settings
+from bench.data.facts import Facts, facts
+from bench.spec import BarsSection, Choice, Method, Setting, StudySpec
+from bench.sweep import search
+from bench.sweep.plan import Population, plan
+from bench.sweep.runner import Runner
+from bench.sweep.select import Search, best_validation
+from bench.sweep.store import Store
+from bench.train import halving
+from bench.types import RunSpec, SpecError, content_hash, nearest
 
-Progress = Callable[[int, int, str], None]
+Records = Mapping[str, Mapping[str, Any]]
 
 
 def run_study(
@@ -27,141 +28,191 @@ def run_study(
     *,
     methods: Collection[str] | None = None,
     root: Path | None = None,
-    train: bool = True,
-    progress: Progress = lambda finished, total, text: None,
+    runner: Runner | None = None,
 ) -> dict[str, Search]:
     """Train what ``store`` lacks of the study, or of the ``methods`` named, and return their runs by method.
 
-    With ``train`` false only what the store holds is returned. Hyper-parameters are resolved before data are loaded,
-    data before anything is trained. Populations are kept one by one, so that the same call after an interruption
-    goes on with the next. ``progress`` hears how many runs are finished, how many there were to train, and what is
-    trained now. Records do not depend on the order of methods.
+    Without a ``runner`` nothing is trained and only what the store holds is returned. Everything asked for is checked
+    before anything is trained. Populations are kept one by one, so that the same call after an interruption goes on
+    with the next. Records do not depend on the order of methods.
     """
     wanted = [method for method in study.methods.values() if methods is None or method.name in methods]
-    settings = {method.name: _resolved(study, method) for method in wanted}
-    loaded: dict[str, Federation] = {}
-    for method in wanted:
-        if (key := content_hash(asdict(method.data))) not in loaded:
-            loaded[key] = load_dataset(method.data.name, root, **method.data.options)
-            _check_metrics(study, loaded[key])
-    runs = {
-        method.name: [
-            [_run(method, loaded[content_hash(asdict(method.data))], setting, seed) for seed in study.seeds]
-            for setting in settings[method.name]
-        ]
-        for method in wanted
-    }
-    federations = {federation.fingerprint: federation for federation in loaded.values()}
-    every = [run for grid in runs.values() for seeds in grid for run in seeds]
+    look = _Look(study, root)
+    askers = [_Asker(study, method, look) for method in wanted]
     records = store.records()
-    if train and any(run.hash not in records for run in every):
-        _train(every, store, records, federations, progress)
-        records = store.records()
-    return {
-        name: Search(
-            method=name,
-            settings=tuple(settings[name]),
-            seeds=study.seeds,
-            records=tuple(tuple(records.get(run.hash) for run in seeds) for seeds in grid),
+    while asked := [asker for asker in askers if asker.ask(records)]:
+        if runner is None:
+            # What is asked for next depends on these; what is there of them is all there is to show.
+            if any(asker.missing(records) for asker in asked if not asker.asks_once):
+                break
+        else:
+            populations = _populations(asked, records)
+            if populations:
+                runner.train(populations, store)
+                records = store.records()
+        for asker in asked:
+            asker.tell(records)
+    return {asker.method.name: asker.search(records) for asker in askers}
+
+
+def populations(study: StudySpec, records: Records, root: Path | None = None) -> tuple[list[Population], int]:
+    """What a study would train next, and how many runs that and what is finished of it are."""
+    look = _Look(study, root)
+    askers = [_Asker(study, method, look) for method in study.methods.values()]
+    asked = [asker for asker in askers if asker.ask(records)]
+    return _populations(asked, records), sum(asker.method.tried for asker in askers) * len(study.seeds)
+
+
+class _Look:
+    """The facts of a study's data sets, each asked for once."""
+
+    def __init__(self, study: StudySpec, root: Path | None) -> None:
+        self.study, self.root = study, root
+        self._known: dict[str, Facts] = {}
+
+    def __call__(self, data: Choice) -> Facts:
+        key = content_hash({"name": data.name, "options": data.options})
+        if key not in self._known:
+            self._known[key] = facts(data.name, self.root, data.options)
+            _check_metrics(self.study, data.name, self._known[key])
+        return self._known[key]
+
+
+class _Asker:
+    """A method's search, with the runs behind its settings."""
+
+    def __init__(self, study: StudySpec, method: Method, look: _Look) -> None:
+        self.study, self.method, self.look = study, method, look
+        self._search = search.Search(method)
+        self._batch: list[Setting] = []
+        self.runs: list[list[RunSpec]] = []  # by setting and seed
+        self.sample = 1
+        first = method.at((method.grid or ({},))[0] if method.search.kind == "grid" else method.fixed)
+        try:
+            _ = first.numbers
+        except SpecError as error:
+            raise SpecError(f"{study.file}: methods.{method.name}: {error}") from None
+        self.rungs = (
+            halving.rungs(method.search.first or 1, method.budget.rounds, method.search.reduction)
+            if method.search.kind == "halving" and method.axes
+            else ()
         )
-        for name, grid in runs.items()
-    }
+        if self.rungs and (several := [name for name in method.axes if "." in name]):
+            what = f"{several[0]} makes populations of several kinds, and halving drops settings of one"
+            raise SpecError(f"{study.file}: methods.{method.name}: {what}; search it with kind = 'random'")
+
+    @property
+    def asks_once(self) -> bool:
+        return self.method.search.kind != "tpe"
+
+    def ask(self, records: Records) -> bool:
+        """Whether there are settings to try; their runs are then the last of :attr:`runs`."""
+        self._batch = self._search.ask()
+        self.runs += [self._runs(self.method.at(setting)) for setting in self._batch]
+        return bool(self._batch)
+
+    def _runs(self, method: Method) -> list[RunSpec]:
+        """The runs of a method with one setting, by seed."""
+        algorithm = _filled("algorithms", method.algorithm.name, method.algorithm.options)
+        name = settings.fitting(method.algorithm.name, method.model.name)
+        model, numbers = _filled("models", name, method.model.options), method.numbers
+
+        def run(seed: int) -> RunSpec:
+            data = method.data_of(seed)
+            known = self.look(data)
+            self.sample = max(self.sample, known.sample)
+            shown = {"name": data.name, "options": dict(known.options), "fingerprint": known.fingerprint}
+            return RunSpec({**shown, "by_seed": method.by_seed}, algorithm, model, numbers, method.budget, seed)
+
+        return [run(seed) for seed in self.study.seeds]
+
+    def asked(self) -> list[RunSpec]:
+        """The runs of the settings asked for last."""
+        return [run for seeds in self.runs[len(self.runs) - len(self._batch) :] for run in seeds]
+
+    def missing(self, records: Records) -> bool:
+        return bool(self.race(records)) if self.rungs else any(run.hash not in records for run in self.asked())
+
+    def race(self, records: Records) -> list[Population]:
+        """All settings as one population that drops some on the way, unless how it ends is on record."""
+        if self._standing(records) is not None:
+            return []
+        runs = tuple(run for seeds in self.runs for run in seeds)
+        numbers = tuple(dict(seeds[0].hyperparameters) for seeds in self.runs)
+        return [Population(numbers, self.study.seeds, runs, self.rungs, self.method.search.reduction)]
+
+    def _standing(self, records: Records) -> list[int] | None:
+        """After how many rounds each setting's runs ended, by what is on record; None if that does not say."""
+        ended = [0] * len(self.runs)
+        alive = list(range(len(self.runs)))
+        for rung in self.rungs:
+            losses = []
+            for number in alive:
+                found = [self._as_ended(run, rung, records) for run in self.runs[number]]
+                if None in found:
+                    return None
+                losses.append(fmean(best_validation(record, rung) for record in found))
+                ended[number] = rung
+            if rung != self.rungs[-1]:
+                alive = [alive[place] for place in halving.survivors(losses, self.method.search.reduction)]
+        return ended
+
+    def _as_ended(self, run: RunSpec, rounds: int, records: Records) -> Mapping[str, Any] | None:
+        """The record of the run that ended at a rung of at least so many ``rounds``."""
+        for rung in self.rungs:
+            if rung >= rounds and (record := records.get(_of(run, rung).hash)) is not None:
+                return record
+        return None
+
+    def tell(self, records: Records) -> None:
+        batch = self.runs[len(self.runs) - len(self._batch) :]
+        self._search.tell([fmean(best_validation(records.get(run.hash)) for run in seeds) for seeds in batch])
+
+    def search(self, records: Records) -> Search:
+        """Everything tried, each setting once."""
+        ended = (self._standing(records) or [self.rungs[-1]] * len(self.runs)) if self.rungs else []
+        found: dict[str, tuple[Setting, tuple[Mapping[str, Any] | None, ...], bool]] = {}
+        for number, (setting, seeds) in enumerate(zip(self._search.drawn, self.runs, strict=True)):
+            runs = [_of(run, ended[number]) for run in seeds] if ended else seeds
+            shown = {**setting, **seeds[0].hyperparameters}
+            dropped = bool(ended) and ended[number] < self.rungs[-1]
+            found.setdefault(content_hash(shown), (shown, tuple(records.get(run.hash) for run in runs), dropped))
+        kept = list(found.values())
+        return Search(
+            method=self.method.name,
+            settings=tuple(setting for setting, _, _ in kept),
+            seeds=self.study.seeds,
+            records=tuple(of_setting for _, of_setting, _ in kept),
+            dropped=frozenset(number for number, (_, _, dropped) in enumerate(kept) if dropped),
+        )
 
 
-def _resolved(study: StudySpec, method: Method) -> list[dict[str, float]]:
-    """The method's settings with every default filled in."""
-    from bench.train.engine import resolve
+def _populations(asked: Sequence[_Asker], records: Records) -> list[Population]:
+    packed = [
+        population
+        for sample in sorted({asker.sample for asker in asked})
+        for population in plan(
+            [run for asker in asked if asker.sample == sample and not asker.rungs for run in asker.asked()],
+            records,
+            sample=sample,
+        )
+    ]
+    return packed + [population for asker in asked if asker.rungs for population in asker.race(records)]
 
-    try:
-        return [resolve(method.algorithm.name, method.budget.optimizer, setting) for setting in method.settings]
-    except SpecError as error:
-        raise SpecError(f"{study.file}: methods.{method.name}: {error}") from None
+
+def _of(run: RunSpec, rounds: int) -> RunSpec:
+    """The run with a budget of so many rounds."""
+    return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
 
 
-def _check_metrics(study: StudySpec, federation: Federation) -> None:
-    sections = [*study.tables.values(), *study.figures.values()]
-    for section in sections:
+def _filled(kind: registry.Kind, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A name with all its options, defaults included."""
+    return {"name": name, "options": {**registry.defaults(kind, name), **options}}
+
+
+def _check_metrics(study: StudySpec, data: str, known: Facts) -> None:
+    for section in (*study.tables.values(), *study.figures.values()):
         metric = None if isinstance(section, BarsSection) else section.metric
-        if metric is not None and metric not in federation.metrics:
-            hint = nearest(metric, federation.metrics)
-            raise SpecError(f"{study.file}: {section.id}: {federation.name} is not scored by {metric!r}: {hint}")
-
-
-def _run(method: Method, federation: Federation, setting: dict[str, float], seed: int) -> RunSpec:
-    from bench.train.engine import fitting
-
-    data = {"name": method.data.name, "options": dict(federation.options), "fingerprint": federation.fingerprint}
-    model = asdict(method.model) | {"name": fitting(method.algorithm.name, method.model.name)}
-    return RunSpec(data, asdict(method.algorithm), model, setting, method.budget, seed)
-
-
-def _train(
-    runs: list[RunSpec],
-    store: Store,
-    finished: Collection[str],
-    federations: dict[str, Federation],
-    progress: Progress,
-) -> None:
-    from bench.train import engine
-
-    populations = plan(runs, finished)
-    total, done = sum(len(population.runs) for population in populations), 0
-    versions = {"silobench": __version__, "torch": version("torch")}
-    with _one_thread():
-        for population in populations:
-            common = population.runs[0]
-            progress(done, total, common.algorithm["name"])
-            federation = federations[common.data["fingerprint"]]
-            start = time.perf_counter()
-            outcomes = engine.train(
-                federation,
-                algorithm=common.algorithm["name"],
-                algorithm_options=common.algorithm["options"],
-                model=common.model["name"],
-                model_options=common.model["options"],
-                settings=list(population.settings),
-                seeds=list(population.seeds),
-                budget=common.budget,
-            )
-            seconds = time.perf_counter() - start
-            made = [
-                record(run, outcome, federation, versions)
-                for run, outcome in zip(population.runs, outcomes, strict=True)
-            ]
-            store.write(made, seconds=seconds)
-            done += len(made)
-    progress(done, total, "")
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One torch thread: faster for small models, and the same sums whatever the number of cores."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def record(run: RunSpec, outcome: Outcome, federation: Federation, versions: dict[str, str]) -> dict[str, Any]:
-    """What is kept of one run: plain containers, and nothing (time, machine) that differs when it is repeated."""
-    return {
-        "format": FORMAT,
-        "run": run.hash,
-        "spec": run.as_dict(),
-        "status": outcome.status,
-        "diverged": outcome.diverged,
-        "scores": outcome.scores,
-        "validation": outcome.validation,
-        "aggregated": outcome.aggregated,
-        "communication": outcome.communication,
-        "parameters": outcome.parameters,
-        "path": outcome.path,
-        "clients": [client.name for client in federation.clients],
-        "test_sizes": [len(client.test) if client.test else 0 for client in federation.clients],
-        "synthetic": federation.synthetic,
-        "versions": versions,
-    }
+        if metric is not None and metric not in known.metrics:
+            raise SpecError(f"{study.file}: {section.id}: {data} is not scored by {metric!r}: "
+                            f"{nearest(metric, known.metrics)}")  # fmt: skip

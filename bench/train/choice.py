@@ -41,7 +41,9 @@ def choose(population: Population, path: Path) -> Literal["stack", "loop"]:
         return "loop"
     if path != "auto":
         return path
-    one = dataclasses.replace(population, settings=population.settings[:1], seeds=population.seeds[:1])
+    one = dataclasses.replace(
+        population, settings=population.settings[:1], seeds=population.seeds[:1], federations=population.federations[:1]
+    )
     several = len(population.settings) * len(population.seeds) * len(models) > 1
     return "stack" if several and _arithmetic(one) < LAUNCH_BOUND and _has_batching_rules(one) else "loop"
 

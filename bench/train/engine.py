@@ -6,12 +6,11 @@ import dataclasses
 import hashlib
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as Folder
+from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,12 +18,14 @@ from bench import registry
 from bench.algorithms.base import Algorithm
 from bench.models.functional import Model, torch_seed
 from bench.rng import derive
-from bench.train import metrics, task
+from bench.settings import fitting, resolve
+from bench.train import metrics, task, testing
 from bench.train.choice import Path, choose, mapper_of
-from bench.train.optim import DEFAULTS, OPTIONAL
 from bench.train.population import Population, Rounds, Trained
-from bench.train.snapshot import Snapshot
+from bench.train.snapshot import Keeping, Snapshot
 from bench.types import Budget, Client, Federation, Outcome, SpecError, content_hash, nearest
+
+Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, lowest aggregated validation loss so far
 
 # A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
 STACKED_WEIGHTS = 2**24
@@ -60,7 +61,7 @@ class Run:
 
 
 def train(
-    federation: Federation,
+    federation: Federation | Sequence[Federation],
     *,
     algorithm: str,
     model: str,
@@ -70,30 +71,17 @@ def train(
     model_options: Mapping[str, Any] | None = None,
     algorithm_options: Mapping[str, Any] | None = None,
     path: Path = "auto",
+    rungs: Sequence[int] = (),
+    reduction: int = 0,
+    snapshots: Keeping | None = None,
+    tell: Tell = lambda finished, rounds, best: None,
 ) -> list[Outcome]:
     """Train every setting with every seed; the outcomes are in settings-major order."""
     return run(
         federation, algorithm=algorithm, model=model, settings=settings, seeds=seeds, budget=budget,
-        model_options=model_options, algorithm_options=algorithm_options, path=path,
+        model_options=model_options, algorithm_options=algorithm_options, path=path, rungs=rungs, reduction=reduction,
+        snapshots=snapshots, tell=tell,
     ).outcomes  # fmt: skip
-
-
-def resolve(algorithm: str, optimizer: str, hyperparameters: Mapping[str, float]) -> dict[str, float]:
-    """All per-run numbers of a run: those given and the defaults of the others, by name in alphabetical order.
-
-    Raises :class:`SpecError` for a name that neither the algorithm nor the optimiser knows, with the nearest one.
-    """
-    kind: type[Algorithm] = registry.load("algorithms", algorithm)
-    if optimizer not in kind.optimizers:
-        raise SpecError(f"{algorithm} is defined for optimizer {' or '.join(kind.optimizers)}, not {optimizer!r}")
-    known = {**DEFAULTS[optimizer], **kind.hyperparameters()}
-    allowed = [*known, *(name for name in OPTIONAL[optimizer] if name not in kind.excluded)]
-    for name, value in hyperparameters.items():
-        if name not in allowed:
-            raise SpecError(f"{algorithm} with {optimizer} has no hyper-parameter {name!r}: {nearest(name, allowed)}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise SpecError(f"hyper-parameter {name} = {value!r}: expected a finite number")
-    return {name: float(value) for name, value in sorted({**known, **hyperparameters}.items())}
 
 
 def build_model(
@@ -106,7 +94,13 @@ def build_model(
         if option not in known:
             raise SpecError(f"model {name} has no option {option!r}: {nearest(option, known)}")
     own = federation.clients[client]
-    return make(tuple(_first(federation, own).shape[1:]), task.outputs(federation, own), **(options or {}))
+    module: nn.Module = make(tuple(_first(federation, own).shape[1:]), task.outputs(federation, own), **(options or {}))
+    if federation.embeddings is not None:
+        begin_from = getattr(module, "begin_from", None)
+        if begin_from is None:
+            raise SpecError(f"model {name} looks up no tokens: leave out the option embeddings of {federation.name}")
+        begin_from(federation.embeddings)
+    return module
 
 
 def _first(federation: Federation, client: Client) -> Tensor:
@@ -116,7 +110,7 @@ def _first(federation: Federation, client: Client) -> Tensor:
 
 
 def run(
-    federation: Federation,
+    federation: Federation | Sequence[Federation],
     *,
     algorithm: str,
     model: str | nn.Module,
@@ -126,29 +120,38 @@ def run(
     model_options: Mapping[str, Any] | None = None,
     algorithm_options: Mapping[str, Any] | None = None,
     path: Path = "auto",
-    snapshots: Folder | None = None,
+    rungs: Sequence[int] = (),
+    reduction: int = 0,
+    snapshots: Keeping | None = None,
+    tell: Tell = lambda finished, rounds, best: None,
 ) -> Run:
     """As :func:`train`, keeping the trained models. ``model`` may be a module, whose weights begin every run.
 
-    With a folder for ``snapshots`` the state is kept there after every round; the same call goes on from it after it
-    was cut, and removes it at the end.
+    Of several federations, one for each seed, each may have samples of its own, but they agree in everything else.
+    With ``snapshots`` the state is kept now and then; the same call goes on from it after it was cut, and removes it
+    at the end. ``tell`` hears after every round how many are finished, of how many, and the lowest aggregated
+    validation loss so far.
     """
     _check_seeds(seeds)
+    federations = [federation] * len(seeds) if isinstance(federation, Federation) else list(federation)
+    _check_alike(federations, seeds)
     resolved = [resolve(algorithm, budget.optimizer, setting) for setting in settings]
     if not resolved:
         raise SpecError("empty grid: give every hyper-parameter at least one value")
-    for name in federation.metrics:
-        metrics.metric(name)
+    for name in federations[0].metrics:
+        metrics.check(name)
     kind: type[Algorithm] = registry.load("algorithms", algorithm)
-    population = _population(federation, kind(**(algorithm_options or {})), algorithm, model, model_options,
+    population = _population(federations, kind(**(algorithm_options or {})), algorithm, model, model_options,
                              resolved, seeds, budget)  # fmt: skip
     chosen = choose(population, path)
     made: list[tuple[Rounds, Trained]] = []
     outcomes: list[Outcome] = []
-    for part in _parts(population, chosen):
+    parts = _parts(population, chosen)
+    for number, part in enumerate(parts):
         rounds = Rounds(part, mapper_of(part, chosen))
         snapshot = None if snapshots is None else _snapshot(snapshots, part, chosen)
-        trained = rounds.run(snapshot)
+        told = partial(_tell, tell, number * budget.rounds, len(parts) * budget.rounds)
+        trained = rounds.run(snapshot, told)
         made.append((rounds, trained))
         outcomes.extend(_outcomes(rounds, trained))
         if snapshot is not None:
@@ -156,15 +159,19 @@ def run(
     return Run(outcomes, made)
 
 
-def _snapshot(folder: Folder, part: Population, path: str) -> Snapshot:
+def _tell(tell: Tell, before: int, rounds: int, finished: int, best: float | None) -> None:
+    tell(before + finished, rounds, best)
+
+
+def _snapshot(keeping: Keeping, part: Population, path: str) -> Snapshot:
     """Where the state of a part of a population is kept, named by everything that decides it."""
     digest = hashlib.sha256(part.initial(part.seeds[0], 0).numpy().tobytes())
     algorithm = {"name": part.algorithm.registered_name, "options": dataclasses.asdict(part.algorithm)}
-    content = {"data": part.federation.fingerprint, "algorithm": algorithm, "initial": digest.hexdigest(),
+    content = {"data": [each.fingerprint for each in part.federations], "algorithm": algorithm, "initial": digest.hexdigest(),
                "budget": dataclasses.asdict(part.budget), "settings": list(part.settings), "seeds": list(part.seeds),
                "path": path}  # fmt: skip
     identity = content_hash(content)
-    return Snapshot(folder / f"{identity}.safetensors", identity)
+    return Snapshot(keeping.folder / f"{identity}.safetensors", identity, keeping.every_rounds, keeping.every_seconds)
 
 
 def _check_seeds(seeds: Sequence[int]) -> None:
@@ -177,8 +184,41 @@ def _check_seeds(seeds: Sequence[int]) -> None:
         raise SpecError("a seed stands more than once; runs with equal seeds are equal, not repetitions")
 
 
+def _check_alike(federations: Sequence[Federation], seeds: Sequence[int]) -> None:
+    """Refuse federations that differ between seeds in more than their samples."""
+    if len(federations) != len(seeds):
+        raise SpecError(f"{len(federations)} federations for {len(seeds)} seeds: give one, or one for each seed")
+    first = federations[0]
+    others = {id(each): each for each in federations if each is not first}.values()
+    wanted = _in_common(first) if others else {}
+    for other in others:
+        for what, found in _in_common(other).items():
+            if found != wanted[what]:
+                seed = seeds[[each is other for each in federations].index(True)]
+                text = f"the data of seeds {seeds[0]} and {seed} differ in their {what}"
+                raise SpecError(f"{first.name}: {text}; seeds trained together may differ in samples alone")
+
+
+def _in_common(federation: Federation) -> dict[str, Any]:
+    """What the federations of all seeds agree in."""
+    inputs = [(own.train.x.shape[1:], own.train.x.dtype) for own in federation.clients]
+    vectors = federation.embeddings
+    return {
+        "task": federation.task,
+        "metrics": federation.metrics,
+        "clients": [client.name for client in federation.clients],
+        "features": inputs,
+        "classes": [federation.classes, *(client.classes for client in federation.clients)],
+        "tested clients": [client.test is not None for client in federation.clients],
+        "loss": dict(federation.loss),
+        "preparation of inputs": federation.prepare,
+        "augmentation": federation.augment,
+        "embeddings": None if vectors is None else hashlib.sha256(vectors.numpy().tobytes()).hexdigest(),
+    }
+
+
 def _population(
-    federation: Federation,
+    federations: Sequence[Federation],
     algorithm: Algorithm,
     name: str,
     model: str | nn.Module,
@@ -188,6 +228,7 @@ def _population(
     budget: Budget,
 ) -> Population:
     """Models and initial weights for every training client, checked against the data."""
+    federation = federations[0]
     model = fitting(name, model) if isinstance(model, str) else model
     clients = range(1 if algorithm.pooled else len(federation.clients))
 
@@ -203,6 +244,8 @@ def _population(
             with torch_seed(0):
                 models[shape] = Model(module(client))
             task.check_output(models[shape], federation, own, x)
+            for each in {id(each): each for each in federations}.values():
+                task.check_vocabulary(models[shape], each, x)
     first = models[shapes[0]]
     kind = task.output_kind(first, seen[0][1])
     if algorithm.parallel and not first.parallel:
@@ -223,7 +266,7 @@ def _population(
         return drawn[seed, shape, own]
 
     population = Population(
-        federation, algorithm, [models[shape] for shape in shapes], initial, task.criterion(federation, kind),
+        federations, algorithm, [models[shape] for shape in shapes], initial, task.criterion(federation, kind),
         kind, budget, settings, seeds,
     )  # fmt: skip
     if algorithm.validates and not any(len(held_out) for _, held_out in population.splits.values()):
@@ -234,12 +277,6 @@ def _population(
     if federated and population.exchanges[0].size == 0:
         raise SpecError(f"{name} shares no weight of this model: it has no part that travels; choose another model")
     return population
-
-
-def fitting(algorithm: str, model: str) -> str:
-    """The model's name, or that of its family's parallel form where the algorithm needs one."""
-    parallel: bool = registry.load("algorithms", algorithm).parallel
-    return f"parallel_{model}" if parallel and not model.startswith("parallel_") else model
 
 
 def _parts(population: Population, path: Literal["stack", "loop"]) -> list[Population]:
@@ -257,7 +294,7 @@ def _parts(population: Population, path: Literal["stack", "loop"]) -> list[Popul
 
 def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     population = rounds.population
-    tested = {rule: _scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
+    tested = {rule: testing.scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
     validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
     travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
     made = []
@@ -280,49 +317,35 @@ def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
                 parameters=population.algorithm.parameters(population.models[0]),
                 path=rounds.mapper.path,
+                curves=_curves(population, trained, h, s),
+                traces={name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()},
             )
         )
     return made
-
-
-def _fitting_models(population: Population, client: int) -> list[int]:
-    """The clients whose models take the client's inputs and know its classes."""
-    if population.algorithm.pooled:
-        return [0]
-    return [other for other, model in enumerate(population.models) if model is population.models[client]]
 
 
 def _count(value: float) -> float:
     return int(value) if value.is_integer() else value
 
 
+def _curves(population: Population, trained: Trained, h: int, s: int) -> dict[str, Any]:
+    """The learning curves of one run; from its first bad number on it has no scores."""
+    rounds = population.budget.tested
+    if not rounds:
+        return {}
+    good = trained.diverged[h, s]["round"] if (h, s) in trained.diverged else math.inf
+    points = torch.stack(trained.curves)[:, :, h, s]  # (rounds, metrics, clients)
+    points = torch.where((torch.tensor(rounds) <= good)[:, None, None], points, torch.nan)
+    names = population.federation.metrics
+    return {"rounds": list(rounds), "scores": {name: _plain(points[:, m].tolist()) for m, name in enumerate(names)}}
+
+
+def _plain(values: Any) -> Any:
+    """Nested lists of numbers with None for what is not finite."""
+    if isinstance(values, list):
+        return [_plain(each) for each in values]
+    return values if math.isfinite(values) else None
+
+
 def _numbers(values: Tensor) -> tuple[float | None, ...]:
     return tuple(value if math.isfinite(value) else None for value in values.tolist())
-
-
-def _scores(rounds: Rounds, personal: Any) -> dict[tuple[int, int, str], list[list[float | None]]]:
-    """Metrics by (model, client, metric) of all runs, [h][s]; this is where test samples are used."""
-    population = rounds.population
-    tests = {c: client.test for c, client in enumerate(population.federation.clients) if client.test is not None}
-    segments = population.federation.task == "segmentation"
-    found: dict[tuple[int, int, str], list[list[float | None]]] = {}
-
-    def score(model: int, client: int, output: Tensor) -> None:
-        flat = task.probabilities(population.federation, population.output, output.flatten(0, 2))
-        p = flat.reshape(output.shape).numpy()
-        y = tests[client].y.numpy() if segments else tests[client].y.reshape(-1).to(torch.int64).numpy()
-        for name in population.federation.metrics:
-            measure = metrics.metric(name)
-            found[model, client, name] = [
-                [measure(each, y) if np.isfinite(each).all() else None for each in row] for row in p
-            ]
-
-    if population.algorithm.pooled or population.algorithm.everywhere:
-        for client, test in tests.items():
-            outputs = rounds.outputs(personal, dict.fromkeys(_fitting_models(population, client), test.x))
-            for model, output in outputs.items():
-                score(model, client, output)
-    elif tests:
-        for client, output in rounds.outputs(personal, {c: test.x for c, test in tests.items()}).items():
-            score(client, client, output)
-    return found

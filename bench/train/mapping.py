@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.utils import _pytree as pytree
 
+from bench.train.batches import Samples
 from bench.train.capture import Captured
 
 Grid = Any
@@ -27,10 +28,10 @@ Index = tuple[int, ...]
 
 
 class Source(Protocol):
-    """Where samples come from: each client's stored (x, y), and what the model is shown of stored inputs."""
+    """Where samples come from: those of every (seed, client), as stored, and what the model is shown of them."""
 
     @property
-    def samples(self) -> Sequence[tuple[Tensor, Tensor]]: ...
+    def samples(self) -> Mapping[Index, Samples]: ...
 
     def look(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
         """Inputs (..., n, features...) as the model sees them; with keys (...), augmented for training."""
@@ -92,9 +93,9 @@ class Mapper(ABC):
     @abstractmethod
     def outputs(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        inputs: Mapping[int, Tensor], size: int | None,
-    ) -> dict[int, Tensor]:  # fmt: skip
-        """For each client with ``inputs`` (n, ...), the results (H, S, n, k) of ``hook(*grids, x)``."""
+        inputs: Mapping[Index, Tensor], size: int | None,
+    ) -> dict[Index, Tensor]:  # fmt: skip
+        """For each (seed, client) with ``inputs`` (n, ...), the results (H, n, k) of ``hook(*grids, x)``."""
 
     @abstractmethod
     def gather(self, grid: Grid) -> Grid:
@@ -105,8 +106,8 @@ class Mapper(ABC):
         """A grid of pairs as a pair of grids."""
 
     @abstractmethod
-    def numbers(self, grid: Grid) -> Tensor:
-        """A "HSC" grid of scalars as one tensor (H, S, C)."""
+    def numbers(self, grid: Grid) -> Any:
+        """A "HSC" grid of trees as one tree whose leaves lead with (H, S, C)."""
 
     @abstractmethod
     def finite(self, grid: Grid) -> Tensor:
@@ -188,26 +189,27 @@ class Stack(Mapper):
 
         def padded(s: int, c: int) -> tuple[Tensor, Tensor, Tensor]:
             rows, weight = weights[s, c]
-            x, y = source.samples[c]
-            filled = torch.cat([rows, rows.new_zeros(width - len(rows))])
-            return source.look(x[filled]), y[filled], torch.cat([weight, weight.new_zeros(width - len(rows))])
+            x, y = source.samples[s, c][torch.cat([rows, rows.new_zeros(width - len(rows))])]
+            return source.look(x), y, torch.cat([weight, weight.new_zeros(width - len(rows))])
 
         x, y, weight = self.grid("SC", padded)
         return x, y, weight
 
     def outputs(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        inputs: Mapping[int, Tensor], size: int | None,
-    ) -> dict[int, Tensor]:  # fmt: skip
+        inputs: Mapping[Index, Tensor], size: int | None,
+    ) -> dict[Index, Tensor]:  # fmt: skip
         width = max(len(x) for x in inputs.values())
         example = next(iter(inputs.values()))
+        # What all seeds share is stacked once.
+        kind = "C" if all(x is inputs[0, c] for (_, c), x in inputs.items()) else "SC"
 
-        def padded(c: int) -> Tensor:
-            x = inputs.get(c, example[:0])
+        def padded(*index: int) -> Tensor:
+            x = inputs.get((0, *index)[-2:], example[:0])
             return source.look(torch.cat([x, x.new_zeros(width - len(x), *x.shape[1:])]))
 
-        output = self.map("outputs", hook, [*kinds, "C"], *grids, self.grid("C", padded))
-        return {c: output[:, :, c, : len(x)] for c, x in inputs.items()}
+        output = self.map("outputs", hook, [*kinds, kind], *grids, self.grid(kind, padded))
+        return {(s, c): output[:, s, c, : len(x)] for (s, c), x in inputs.items()}
 
     def gather(self, grid: Grid) -> Grid:
         return grid
@@ -216,9 +218,8 @@ class Stack(Mapper):
         first, second = grid
         return first, second
 
-    def numbers(self, grid: Grid) -> Tensor:
-        numbers: Tensor = grid
-        return numbers
+    def numbers(self, grid: Grid) -> Any:
+        return grid
 
     def finite(self, grid: Grid) -> Tensor:
         return torch.stack([torch.isfinite(leaf).flatten(3).all(-1) if leaf.dim() > 3 else torch.isfinite(leaf)
@@ -238,18 +239,15 @@ class Stack(Mapper):
 class _Packed:
     """A round's local work of all seeds and clients, padded: leading axes (steps, S, C)."""
 
-    x: Tensor  # all clients' samples, one after another
-    y: Tensor
-    rows: Tensor  # into x and y, (..., b)
+    source: Source
+    rows: Tensor  # among each client's samples, (..., b)
     weight: Tensor  # (..., b), 0 for padding
     keys: Tensor
     active: Tensor  # whether the client still takes this step
     ragged: bool
-    look: Callable[[Tensor, Tensor], Tensor]
 
     @classmethod
     def of(cls, sizes: Mapping[str, int], source: Source, work: Mapping[Index, LocalWork]) -> _Packed:
-        offsets = [0, *itertools.accumulate(len(x) for x, _ in source.samples)]
         steps = max(len(each.batches) for each in work.values())
         width = max(len(batch) for each in work.values() for batch in each.batches)
         shape = (steps, sizes["S"], sizes["C"])
@@ -260,22 +258,28 @@ class _Packed:
         for (s, c), each in work.items():
             lengths = torch.tensor([len(batch) for batch in each.batches])
             there = torch.arange(width) < lengths[:, None]
-            mine = torch.zeros(len(lengths), width, dtype=torch.int64)
-            mine[there] = torch.cat(list(each.batches))
-            rows[: len(lengths), s, c] = mine + offsets[c]
+            rows[: len(lengths), s, c][there] = torch.cat(list(each.batches))
             weight[: len(lengths), s, c] = there / lengths[:, None]
             keys[: len(lengths), s, c] = each.keys
             active[: len(lengths), s, c] = True
-        x, y = (torch.cat(parts) for parts in zip(*source.samples, strict=True))
-        return cls(x, y, rows, weight, keys, active, not bool(active.all()), source.look)
+        return cls(source, rows, weight, keys, active, not bool(active.all()))
 
     def chunks(self, limit: int) -> Iterator[tuple[int, Tensor, Tensor]]:
         """First step, inputs and targets of as many steps at a time as fit into ``limit`` bytes."""
-        step = self.rows[0].numel() * self.x[0].numel() * self.x.element_size()
-        together = max(1, limit // step)
+        together = max(1, limit // (self.rows[0].numel() * self.source.samples[0, 0].input_bytes))
         for first in range(0, len(self.rows), together):
             rows, keys = self.rows[first : first + together], self.keys[first : first + together]
-            yield first, self.look(self.x[rows], keys), self.y[rows]
+            pairs = [self._gathered(c, rows[:, :, c]) for c in range(rows.shape[2])]
+            x, y = (torch.stack(parts, 2) for parts in zip(*pairs, strict=True))
+            yield first, self.source.look(x, keys), y
+
+    def _gathered(self, c: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of a client for ``rows`` (steps, S, b)."""
+        samples = [self.source.samples[s, c] for s in range(rows.shape[1])]
+        if all(each is samples[0] for each in samples):
+            return samples[0][rows]
+        x, y = zip(*(each[rows[:, s]] for s, each in enumerate(samples)), strict=True)
+        return torch.stack(x, 1), torch.stack(y, 1)
 
     def moment(self, k: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         return x, y, self.weight[k], self.keys[k], torch.tensor(k), self.active[k]
@@ -312,11 +316,11 @@ class Loop(Mapper):
             leaves: Sequence[Tensor]
             leaves, structure = pytree.tree_flatten(before)
             fixed_leaves = pytree.tree_leaves(fixed)
-            x, y = source.samples[index[2]]
             steppers: dict[int, Captured] = {}
             for number, rows in enumerate(mine.batches):
                 key, size = mine.keys[number], len(rows)
-                moment = (source.look(x[rows], key), y[rows], torch.full((size,), 1 / size), key, torch.tensor(number))
+                x, y = source.samples[index[1:]][rows]
+                moment = (source.look(x, key), y, torch.full((size,), 1 / size), key, torch.tensor(number))
                 if size not in steppers:
                     now = pytree.tree_unflatten(leaves, structure)
                     steppers[size] = self._stepper(name, step, index, (now, *fixed, *moment))
@@ -338,37 +342,30 @@ class Loop(Mapper):
         total = torch.zeros([self.sizes[axis] for axis in "HSC"])
         for index in self.indices("HSC"):
             fixed = self._pick(grids, kinds, "HSC", index)
-            x, y = source.samples[index[2]]
             rows, weight = weights[index[1:]]
             for part, share in zip(_parts(rows, size), _parts(weight, size), strict=True):
-                seen = source.look(x[part])
-                total[index] += self._call("loss", hook, "HSC", index, (*fixed, seen, y[part], share))
+                x, y = source.samples[index[1:]][part]
+                total[index] += self._call("loss", hook, "HSC", index, (*fixed, source.look(x), y, share))
         return total
 
     def outputs(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        inputs: Mapping[int, Tensor], size: int | None,
-    ) -> dict[int, Tensor]:  # fmt: skip
+        inputs: Mapping[Index, Tensor], size: int | None,
+    ) -> dict[Index, Tensor]:  # fmt: skip
         def output(h: int, s: int, c: int, x: Tensor) -> Tensor:
             fixed = self._pick(grids, kinds, "HSC", (h, s, c))
             parts = (source.look(part) for part in _parts(x, size))
             return torch.cat([self._call("outputs", hook, "HSC", (h, s, c), (*fixed, part)) for part in parts])
 
-        return {
-            c: torch.stack([torch.stack([output(h, s, c, x) for s in range(self.sizes["S"])])
-                            for h in range(self.sizes["H"])])
-            for c, x in inputs.items()
-        }  # fmt: skip
+        settings = range(self.sizes["H"])
+        return {(s, c): torch.stack([output(h, s, c, x) for h in settings]) for (s, c), x in inputs.items()}
 
     def weighted(self, source: Source, weights: Mapping[Index, tuple[Tensor, Tensor]]) -> tuple[Grid, Grid, Grid]:
-        def part(place: int) -> Grid:
-            found = {}
-            for index, (rows, weight) in weights.items():
-                x, y = source.samples[index[1]]
-                found[index] = (source.look(x[rows]), y[rows], weight)[place]
-            return found
-
-        return part(0), part(1), part(2)
+        inputs, targets = {}, {}
+        for (s, c), (rows, _) in weights.items():
+            x, targets[s, c] = source.samples[s, c][rows]
+            inputs[s, c] = source.look(x)
+        return inputs, targets, {index: weight for index, (_, weight) in weights.items()}
 
     def gather(self, grid: Grid) -> Grid:
         def stacked(h: int, s: int) -> Any:
@@ -380,9 +377,10 @@ class Loop(Mapper):
     def unzip(self, grid: Grid) -> tuple[Grid, Grid]:
         return {index: pair[0] for index, pair in grid.items()}, {index: pair[1] for index, pair in grid.items()}
 
-    def numbers(self, grid: Grid) -> Tensor:
+    def numbers(self, grid: Grid) -> Any:
         sizes = [self.sizes[axis] for axis in "HSC"]
-        return torch.stack([grid[index] for index in self.indices("HSC")]).reshape(sizes)
+        trees = [grid[index] for index in self.indices("HSC")]
+        return pytree.tree_map(lambda *leaves: torch.stack(leaves).reshape(*sizes, *leaves[0].shape), *trees)
 
     def finite(self, grid: Grid) -> Tensor:
         flags = torch.ones([self.sizes[axis] for axis in "HSC"], dtype=torch.bool)

@@ -85,6 +85,3 @@ class Restarted:
 
 
 OPTIMIZERS: dict[str, type[AdamW] | type[SGD]] = {"adamw": AdamW, "sgd": SGD}
-DEFAULTS: dict[str, dict[str, float]] = {"adamw": {"lr": 1e-3, "weight_decay": 1e-2}, "sgd": {"lr": 1e-2}}
-# lr_decay multiplies the learning rate once a round: lr lr_decay^round, rounds counted from 0.
-OPTIONAL: dict[str, tuple[str, ...]] = {"adamw": ("lr_decay",), "sgd": ("lr_decay", "weight_decay", "momentum")}

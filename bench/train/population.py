@@ -1,18 +1,20 @@
 """A population - settings x seeds x clients of one study's method - and its federated rounds.
 
 The order of a round is FENDA-FL's (section 3.3): the server's weights go to the clients, local work, aggregation,
-the clients take in the aggregate, and only then is every client's personal model validated. The checkpoint rules
-keep the model of the last round (latest), of the round with the best aggregated validation loss (global), and each
-client's best (local); of equally good rounds the later one stays.
+the clients take in the aggregate, and only then is every client's personal model validated; PLayer-FL validates it
+before aggregation (``Budget.evaluate``). The checkpoint rules keep the model of the last round (latest), of the round
+with the best aggregated validation loss (global), and each client's best (local); of equally good rounds the later
+one stays.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,12 +22,13 @@ from torch import Tensor
 from bench.algorithms.base import Algorithm, Batch, Optimizer, Site, Tree
 from bench.models.functional import Exchange, Model
 from bench.rng import bits, derive
-from bench.train import batches
+from bench.train import batches, testing
+from bench.train.batches import Samples
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS, Restarted
 from bench.train.snapshot import Snapshot
 from bench.train.task import Criterion, OutputKind
-from bench.types import CHECKPOINTS, Budget, Client, Federation
+from bench.types import CHECKPOINTS, Budget, Client, DataError, Federation
 
 Number = dict[str, Tensor]
 
@@ -34,7 +37,7 @@ Number = dict[str, Tensor]
 class Population:
     """What the runs of one population have in common, and where they differ (``settings`` and ``seeds``)."""
 
-    federation: Federation
+    federations: Sequence[Federation]  # of each seed; the same object where the seeds share their data
     algorithm: Algorithm
     models: Sequence[Model]  # of each training client; the same object where they agree
     initial: Callable[[int, int], Tensor]  # (seed, client) -> initial weights
@@ -45,13 +48,14 @@ class Population:
     seeds: Sequence[int]
 
     @cached_property
-    def clients(self) -> Sequence[Client]:
-        """The clients that train: those of the federation, or all of them pooled."""
-        return (self.federation.pooled_training,) if self.algorithm.pooled else self.federation.clients
-
-    @cached_property
     def sizes(self) -> dict[str, int]:
-        return {"H": len(self.settings), "S": len(self.seeds), "C": len(self.clients)}
+        clients = 1 if self.algorithm.pooled else len(self.federation.clients)
+        return {"H": len(self.settings), "S": len(self.seeds), "C": clients}
+
+    @property
+    def federation(self) -> Federation:
+        """The first seed's federation; those of the others differ from it in their samples alone."""
+        return self.federations[0]
 
     @cached_property
     def exchanges(self) -> Sequence[Exchange]:
@@ -65,46 +69,58 @@ class Population:
         return self.algorithm.shared(name, model)
 
     @cached_property
-    def samples(self) -> Sequence[tuple[Tensor, Tensor]]:
-        """Each client's inputs and targets, those for training first and then the data set's own for validation."""
-        parts = [(each.train,) if each.validation is None else (each.train, each.validation) for each in self.clients]
-        return [(torch.cat([part.x for part in both]), torch.cat([part.y for part in both])) if len(both) > 1
-                else (both[0].x, both[0].y) for both in parts]  # fmt: skip
+    def samples(self) -> Mapping[Index, Samples]:
+        """The samples of each client that trains, by (seed number, client); seeds that share data share the object."""
+        made = {id(federation): self._samples(federation) for federation in self.federations}
+        return {(s, c): made[id(own)][c] for s, own in enumerate(self.federations) for c in range(self.sizes["C"])}
+
+    def _samples(self, federation: Federation) -> Sequence[Samples]:
+        """Those of each client, or all of them pooled."""
+        groups = [federation.clients] if self.algorithm.pooled else [(own,) for own in federation.clients]
+        if len({client.train.x.shape[1:] for client in groups[0]}) > 1:
+            name = federation.name
+            raise DataError(f"{name}: samples with different features cannot be pooled; align the features first")
+
+        def joined(clients: Sequence[Client]) -> Samples:
+            fixed = [client.validation for client in clients if client.validation is not None]
+            return Samples([client.train for client in clients], fixed or None)
+
+        return [joined(clients) for clients in groups]
 
     @cached_property
     def splits(self) -> dict[Index, tuple[Tensor, Tensor]]:
         """Row numbers of training and validation samples by (seed number, client)."""
 
-        def split(seed: int, c: int) -> tuple[Tensor, Tensor]:
-            client = self.clients[c]
-            if client.validation is None:
-                return batches.split(len(client.train), self.budget.validation, seed, c)
-            rows = torch.arange(len(client.train) + len(client.validation))
-            return rows[: len(client.train)], rows[len(client.train) :]
+        def split(s: int, c: int) -> tuple[Tensor, Tensor]:
+            samples = self.samples[s, c]
+            if samples.validation is None:
+                return batches.split(samples.training, self.budget.validation, self.seeds[s], c)
+            rows = torch.arange(samples.training + samples.validation)
+            return rows[: samples.training], rows[samples.training :]
 
-        return {(s, c): split(seed, c) for s, seed in enumerate(self.seeds) for c in range(len(self.clients))}
+        return {index: split(*index) for index in self.samples}
 
     def look(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
         """What the model sees of stored inputs (..., n, features...).
 
-        With the ``keys`` (...) of their local steps they are augmented for training, each sample by a key of its own.
+        With the ``keys`` (...) of their local steps it is what it trains on, each sample changed by a key of its own.
         """
         prepare, augment = self.federation.prepare, self.federation.augment
-        if prepare is None and augment is None:
-            return x
         mini_batches = () if keys is None else keys.shape
         flat = x.flatten(0, len(mini_batches))
-        flat = flat if prepare is None else prepare(flat)
         if keys is not None and augment is not None:
-            flat = augment(flat, bits(keys[..., None], torch.arange(x.shape[len(mini_batches)])).flatten())
-        return flat.reshape(*mini_batches, -1, *flat.shape[1:])
+            seen = augment(flat, bits(keys[..., None], torch.arange(x.shape[len(mini_batches)])).flatten())
+        elif prepare is not None:
+            seen = prepare(flat)
+        else:
+            return x
+        return seen.reshape(*mini_batches, -1, *seen.shape[1:])
 
-    def training_samples(self, client: int) -> int:
-        """How many samples a client trains on (the same for every seed)."""
-        return len(self.splits[0, client][0])
-
-    def validation_samples(self, client: int) -> int:
-        return len(self.splits[0, client][1])
+    @cached_property
+    def counts(self) -> Tensor:
+        """How many training and validation samples every client has, (2, S, C)."""
+        sizes = [[len(rows) for rows in pair] for pair in self.splits.values()]
+        return torch.tensor(sizes).T.reshape(2, self.sizes["S"], self.sizes["C"])
 
     def work(self, s: int, c: int, round_: int, tuning: int = 0) -> LocalWork:
         """The local steps of client ``c`` in a round of seed number ``s``, rows counted in all its samples.
@@ -129,6 +145,8 @@ class Trained:
     travelled: dict[str, Tensor]  # "up", "down" -> floats of all rounds so far, mean over clients (H, S)
     checkpoints: dict[str, Grid] = field(default_factory=dict)  # rule -> personal models, kind "HSC"
     losses: list[Tensor] = field(default_factory=list)  # of each round (H, S, C), NaN without validation samples
+    curves: list[Tensor] = field(default_factory=list)  # of each tested round (metrics, H, S, clients)
+    traces: dict[str, list[Tensor]] = field(default_factory=dict)  # what is watched -> of each round (H, S, C, ...)
     diverged: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)  # by (h, s)
 
     @property
@@ -143,17 +161,19 @@ class Rounds:
     def __init__(self, population: Population, mapper: Mapper) -> None:
         self.population, self.mapper = population, mapper
         self.hyper = mapper.grid("H", lambda h: {k: torch.tensor(v) for k, v in population.settings[h].items()})
-        self.facts = mapper.grid("C", self._facts)
-        training = torch.tensor([float(population.training_samples(c)) for c in range(population.sizes["C"])])
-        self.weights = training / training.sum()
-        held_out = torch.tensor([float(population.validation_samples(c)) for c in range(population.sizes["C"])])
+        counts = population.counts
+        # The axis along which sizes differ: none where every seed has clients of the same sizes.
+        self.ragged: Literal["", "S"] = "" if bool((counts == counts[:, :1]).all()) else "S"
+        self.facts = mapper.grid(f"{self.ragged}C", lambda *index: self._facts(*(0, *index)[-2:]))
+        training, held_out = counts.to(torch.float32)
+        self.weights = training / training.sum(1, keepdim=True)
         self.validates = bool(held_out.sum() > 0)
-        self.validation_weights = held_out / held_out.sum()
+        self.validation_weights = held_out / held_out.sum(1, keepdim=True)
 
     # One client or one server, as the mapper calls them ------------------------------------------------------
 
-    def _facts(self, c: int) -> Number:
-        samples = self.population.training_samples(c)
+    def _facts(self, s: int, c: int) -> Number:
+        samples = int(self.population.counts[0, s, c])
         return {
             "index": torch.tensor(c),
             "samples": torch.tensor(float(samples)),
@@ -181,35 +201,39 @@ class Rounds:
         exchange, criterion = self.population.exchanges[c], self.population.criterion
         return Site(
             model, exchange, criterion, optimizer_at(lr, decays), optimizer_at, self.population.sizes["C"],
-            self.weights, **(facts | moment),  # type: ignore[arg-type]
+            **(facts | moment),  # type: ignore[arg-type]
         )  # fmt: skip
 
     def _map(self, name: str, hook: Callable[..., Any], kinds: Sequence[str], *grids: Grid) -> Grid:
         """Map ``hook(algorithm, site, *trees)`` over all clients."""
 
         def at(c: int) -> Callable[..., Any]:
-            def call(hyper: Number, facts: Number, round_: Tensor, key: Tensor, *trees: Any) -> Any:
-                return hook(self._algorithm(hyper), self._site(hyper, facts, _between(round_, key), c), *trees)
+            def call(hyper: Number, facts: Number, now: Number, key: Tensor, *trees: Any) -> Any:
+                return hook(self._algorithm(hyper), self._site(hyper, facts, _between(now, key), c), *trees)
 
             return call
 
         return self.mapper.map(name, at, [*self._common, *kinds], *self._moment, *grids)
 
-    # What every hook at a client needs: hyper-parameters, its facts, the round and the round's key.
-    _common = ("H", "C", "", "SC")
+    # What every hook at a client needs: hyper-parameters, its facts, the round with all clients' weights, its key.
+    @property
+    def _common(self) -> tuple[str, ...]:
+        return "H", f"{self.ragged}C", self.ragged, "SC"
 
     @property
     def _moment(self) -> tuple[Grid, ...]:
-        return self.hyper, self.facts, torch.tensor(self.round), self.keys
+        return self.hyper, self.facts, self.now, self.keys
 
     def _begin_round(self, round_: int) -> None:
         seeds = self.population.seeds
         self.round = round_
+        nows = [{"round": torch.tensor(round_), "weights": weights} for weights in self.weights]
+        self.now = self.mapper.grid("S", nows.__getitem__) if self.ragged else nows[0]
         self.keys = self.mapper.grid("SC", lambda s, c: torch.tensor(derive("round", seeds[s], c, round_)))
 
     # The rounds -----------------------------------------------------------------------------------------------
 
-    def run(self, snapshot: Snapshot | None = None) -> Trained:
+    def run(self, snapshot: Snapshot | None, tell: Callable[[int, float | None], None]) -> Trained:
         """All rounds of all runs; with a ``snapshot`` from where it was cut, if it was."""
         clients, received, trained = self._resume(snapshot) or self._fresh()
         for round_ in range(len(trained.losses), self.population.budget.rounds):
@@ -217,17 +241,23 @@ class Rounds:
             clients = self._start(clients, received)
             clients = self._local_steps(clients, received, round_)
             clients, uploads = self._end(clients, received)
+            for name, watched in self._watch(clients).items():
+                trained.traces.setdefault(name, []).append(watched)
             trained.server = self._aggregate(trained.server, uploads)
             for way, messages in (("up", uploads), ("down", received)):
                 trained.travelled[way] = trained.travelled[way] + self._floats(way, messages)
             received = self._download(trained.server)
-            personal = self._personal(self._tuned(self._start(clients, received), received))
+            personal = self._personal(self._evaluated(clients, received))
             loss = self._validate(personal)
             trained.losses.append(torch.where(self.validation_weights > 0, loss, torch.nan))
             self._note_divergence(trained, round_, personal, loss)
             self._checkpoint(trained, personal, loss)
-            if snapshot is not None and (round_ + 1) % snapshot.every == 0:
+            if round_ + 1 in self.population.budget.tested:
+                trained.curves.append(testing.curve_point(self, personal))
+            if snapshot is not None and snapshot.due(round_ + 1):
                 self._keep(snapshot, clients, trained)
+            best = trained.best["global"].amin().item()
+            tell(round_ + 1, best if math.isfinite(best) else None)
         return trained
 
     def _fresh(self) -> tuple[Grid, Grid, Trained]:
@@ -240,6 +270,8 @@ class Rounds:
     def _keep(self, snapshot: Snapshot, clients: Grid, trained: Trained) -> None:
         tree = {"clients": clients, "server": trained.server, "best": trained.best, "travelled": trained.travelled}
         tree |= {"checkpoints": trained.checkpoints, "losses": trained.validation}
+        tree |= {"curves": torch.stack(trained.curves) if trained.curves else {}}
+        tree |= {"traces": {name: torch.stack(values) for name, values in trained.traces.items()}}
         diverged = [[*place, first] for place, first in trained.diverged.items()]
         snapshot.write(tree, {"diverged": diverged})
 
@@ -249,7 +281,10 @@ class Rounds:
             return None
         tree, facts = found
         kept = {rule: tree["checkpoints"][rule] for rule in CHECKPOINTS if rule in tree["checkpoints"]}
-        trained = Trained(tree["server"], tree["best"], tree["travelled"], kept, list(tree["losses"]))
+        traces = {name: list(values) for name, values in tree["traces"].items()}
+        trained = Trained(
+            tree["server"], tree["best"], tree["travelled"], kept, list(tree["losses"]), list(tree["curves"]), traces
+        )
         trained.diverged = {(h, s): first for h, s, first in facts["diverged"]}
         self._begin_round(len(trained.losses) - 1)
         return tree["clients"], self._download(trained.server), trained
@@ -291,32 +326,41 @@ class Rounds:
     def _validation_samples(self) -> tuple[Grid, ...]:
         return self.mapper.weighted(self.population, self._validation)
 
-    def _tuned(self, clients: Grid, received: Grid) -> Grid:
-        """The clients after the local tuning that comes before evaluation, if the algorithm has any."""
-        epochs = self.population.algorithm.tuning(last=self.round == self.population.budget.rounds - 1)
-        return self._local_steps(clients, received, self.round, epochs) if epochs else clients
+    def _evaluated(self, clients: Grid, received: Grid) -> Grid:
+        """The clients as they are evaluated: with the aggregate, tuned on it, or as local steps have left them."""
+        algorithm, budget = self.population.algorithm, self.population.budget
+        epochs = algorithm.tuning(last=self.round == budget.rounds - 1)
+        if not epochs and (algorithm.before_aggregation or budget.evaluate == "trained"):
+            return clients
+        started = self._start(clients, received)
+        return self._local_steps(started, received, self.round, epochs) if epochs else started
 
     def _end(self, clients: Grid, received: Grid) -> tuple[Grid, Grid]:
         ended = self._map("end", lambda a, site, *trees: a.end(*trees, site), ["HSC", "HSC"], clients, received)
         return self.mapper.unzip(ended)
 
+    def _watch(self, clients: Grid) -> dict[str, Tensor]:
+        """What the algorithm watches of its clients, by name, (H, S, C, ...)."""
+        watched = self._map("watch", lambda a, site, client: a.watch(client, site), ["HSC"], clients)
+        return dict(self.mapper.numbers(watched))
+
     def _personal(self, clients: Grid) -> Grid:
         return self._map("personal", lambda a, site, client: a.personal(client), ["HSC"], clients)
 
     def _aggregate(self, server: Grid, uploads: Grid) -> Grid:
-        def hook(hyper: Number, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
-            return self._algorithm(hyper).aggregate(server, uploads, weights)
+        def hook(hyper: Number, server: Tree, uploads: Tree, now: Number) -> Tree:
+            return self._algorithm(hyper).aggregate(server, uploads, now["weights"])
 
-        grids = (self.hyper, server, self.mapper.gather(uploads), self.weights)
-        return self.mapper.map("aggregate", _anywhere(hook), ["H", "HS", "HS", ""], *grids, over="HS")
+        grids = (self.hyper, server, self.mapper.gather(uploads), self.now)
+        return self.mapper.map("aggregate", _anywhere(hook), ["H", "HS", "HS", self.ragged], *grids, over="HS")
 
     def _local_steps(self, clients: Grid, received: Grid, round_: int, tuning: int = 0) -> Grid:
         def at(c: int) -> Callable[..., Any]:
             def step(
-                client: Tree, hyper: Number, facts: Number, received: Tree, round_: Tensor,
+                client: Tree, hyper: Number, facts: Number, received: Tree, now: Number,
                 x: Tensor, y: Tensor, weight: Tensor, key: Tensor, number: Tensor,
             ) -> Tree:  # fmt: skip
-                site = self._site(hyper, facts, {"round": round_, "step": number, "key": key}, c)
+                site = self._site(hyper, facts, {**now, "step": number, "key": key}, c)
                 algorithm = self._algorithm(hyper)
                 one_step = algorithm.tune if tuning else algorithm.step
                 return one_step(client, received, Batch(x, y, weight), site)
@@ -327,9 +371,9 @@ class Rounds:
         work: dict[Index, LocalWork] = {
             (s, c): population.work(s, c, round_, tuning) for s, c in self.mapper.indices("SC")
         }
-        fixed = (self.hyper, self.facts, received, torch.tensor(round_))
-        name = "tune" if tuning else "train"
-        return self.mapper.train(name, at, ["H", "C", "HSC", ""], clients, fixed, population, work)
+        fixed = (self.hyper, self.facts, received, self.now)
+        name, kinds = "tune" if tuning else "train", ["H", f"{self.ragged}C", "HSC", self.ragged]
+        return self.mapper.train(name, at, kinds, clients, fixed, population, work)
 
     # Validation and checkpoints -------------------------------------------------------------------------------
 
@@ -351,8 +395,8 @@ class Rounds:
         return self.mapper.loss(at, kinds, grids, self.population, self._validation, self._evaluated_together)
 
     def _predict(self, c: int) -> Callable[..., Tensor]:
-        def predict(hyper: Number, facts: Number, round_: Tensor, key: Tensor, personal: Tree, x: Tensor) -> Tensor:
-            site = self._site(hyper, facts, _between(round_, key), c)
+        def predict(hyper: Number, facts: Number, now: Number, key: Tensor, personal: Tree, x: Tensor) -> Tensor:
+            site = self._site(hyper, facts, _between(now, key), c)
             return self._algorithm(hyper).predict(personal, x, site)
 
         return predict
@@ -362,7 +406,7 @@ class Rounds:
         """Validation rows and their weights in the mean over batches, by (seed number, client)."""
         found: dict[Index, tuple[Tensor, Tensor]] = {}
         for (s, c), (_, rows) in self.population.splits.items():
-            size = batches.batch_size(self.population.budget, self.population.training_samples(c))
+            size = batches.batch_size(self.population.budget, int(self.population.counts[0, s, c]))
             found[s, c] = rows, batches.mean_over_batches(len(rows), size)
         return found
 
@@ -375,7 +419,9 @@ class Rounds:
         """The clients' losses (..., C) averaged with the numbers of validation samples as weights."""
         if not self.validates:
             return torch.full(loss.shape[:-1], torch.nan)
-        return torch.where(self.validation_weights > 0, loss * self.validation_weights, 0.0).sum(-1)
+        weights = self.validation_weights
+        mean = torch.where(weights > 0, loss * weights, 0.0).sum(-1)
+        return torch.where((weights > 0).any(-1), mean, torch.nan)
 
     def _checkpoint(self, trained: Trained, personal: Grid, loss: Tensor) -> None:
         trained.checkpoints["latest"] = personal
@@ -407,15 +453,15 @@ class Rounds:
 
     # Testing --------------------------------------------------------------------------------------------------
 
-    def outputs(self, personal: Grid, inputs: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Outputs (H, S, n, k) of each client's personal models for the client's ``inputs`` (n, ...)."""
+    def outputs(self, personal: Grid, inputs: Mapping[Index, Tensor]) -> dict[Index, Tensor]:
+        """Outputs (H, n, k) of personal models for ``inputs`` (n, ...), both by (seed number, client)."""
         kinds, grids = [*self._common, "HSC"], (*self._moment, personal)
         return self.mapper.outputs(self._predict, kinds, grids, self.population, inputs, self._evaluated_together)
 
 
-def _between(round_: Tensor, key: Tensor) -> Number:
+def _between(now: Number, key: Tensor) -> Number:
     """The moment of hooks that run between local steps."""
-    return {"round": round_, "step": torch.zeros_like(round_), "key": key}
+    return {**now, "step": torch.zeros_like(now["round"]), "key": key}
 
 
 def _anywhere(hook: Callable[..., Any]) -> Callable[[int], Callable[..., Any]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +24,30 @@ from bench.types import DataError
 
 
 @dataclass(frozen=True)
+class Keeping:
+    """Where snapshots are kept, and how often: whenever ``every_rounds`` divides the round or so much time has passed."""
+
+    folder: Path
+    every_rounds: int | None = None
+    every_seconds: float = 300.0
+
+
+@dataclass
 class Snapshot:
-    """A file that holds the state of what ``identity`` names, renewed after every ``every`` rounds."""
+    """A file that holds the state of what ``identity`` names."""
 
     file: Path
     identity: str
-    every: int = 1
+    every_rounds: int | None = None
+    every_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._last = time.monotonic()
+
+    def due(self, round_: int) -> bool:
+        """Whether to write the state after so many rounds."""
+        late = time.monotonic() - self._last >= self.every_seconds
+        return late or (self.every_rounds is not None and round_ % self.every_rounds == 0)
 
     def write(self, tree: Mapping[Any, Any], facts: Mapping[str, Any]) -> None:
         """Keep the tree (nested dictionaries of tensors) and the facts (plain containers)."""
@@ -37,6 +57,7 @@ class Snapshot:
         text = json.dumps({"identity": self.identity, "bare": bare, "facts": facts}, allow_nan=False)
         tensors = {name: leaf.contiguous().clone() for name, leaf in leaves.items() if leaf is not None}
         content = save({**tensors, "facts": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)})
+        self._last = time.monotonic()
         write_whole(self.file, hashlib.sha256(content).digest() + content)
 
     def read(self) -> tuple[dict[Any, Any], dict[str, Any]] | None:

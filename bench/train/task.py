@@ -7,6 +7,7 @@ last operation that is a sigmoid or softmax makes probabilities.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -57,6 +58,7 @@ def check_output(model: Model, federation: Federation, client: Client, x: Tensor
     """Refuse a model whose output does not fit the client's task; ``x`` (n, ...) are inputs as the model sees them."""
     places = client.train.y.shape[2:] if federation.task == "segmentation" else ()
     expected = (len(x), outputs(federation, client), *places)
+    check_vocabulary(model, federation, x)
     try:
         with torch.no_grad():
             found = tuple(model(model.initial, x).output.shape)
@@ -79,6 +81,22 @@ def check_output(model: Model, federation: Federation, client: Client, x: Tensor
         )
 
 
+def check_vocabulary(model: Model, federation: Federation, x: Tensor) -> None:
+    """Refuse a model that looks up tokens ``x`` (n, length) and lacks the largest of any client."""
+    if x.dtype != torch.int64:
+        return
+    parts = [split for each in federation.clients for split in (each.train, each.validation, each.test) if split]
+    largest = max(int(split.x.max()) for split in parts)
+    try:
+        with torch.no_grad():
+            model(model.initial, torch.full_like(x, largest))
+    except IndexError:
+        reason = f"the model knows no token {largest}, which {federation.name} has"
+        raise SpecError(f"{reason}; give it a vocabulary of at least {largest + 1}") from None
+    except RuntimeError:
+        return  # a model that takes no tokens at all is refused for its inputs
+
+
 def probabilities(federation: Federation, kind: OutputKind, output: Tensor) -> Tensor:
     """The probability of class 1 (n, 1), of every class (n, k), or of every channel at every place (n, k, ...)."""
     if kind == "logit":
@@ -92,6 +110,10 @@ def criterion(federation: Federation, kind: OutputKind) -> Criterion:
     name = constants.pop("name", "cross_entropy")
     if name not in _LOSSES:
         raise SpecError(f"{federation.name}: unknown loss {name!r}: {nearest(name, _LOSSES)}")
+    try:
+        inspect.signature(_LOSSES[name]).bind(federation, kind, **constants)
+    except TypeError as error:
+        raise SpecError(f"{federation.name}: loss {name!r}: {error}") from None
     return _LOSSES[name](federation, kind, **constants)
 
 
@@ -108,11 +130,29 @@ def _cross_entropy(federation: Federation, kind: OutputKind) -> Criterion:
 
 def _focal(federation: Federation, kind: OutputKind, *, gamma: float, alpha: Sequence[float]) -> Criterion:
     """alpha_y (1 - p_y)^gamma (-log p_y), with a weight for every class (Lin et al., 2017, equation 5)."""
-    log_p, weights = _log_probabilities(kind), torch.tensor(alpha)
+    log_p, weights = _log_probabilities(kind), _class_weights(federation, alpha)
 
     def loss(output: Tensor, y: Tensor) -> Tensor:
         of_target = _of_target(log_p(output), y)
-        return -weights[y] * (1 - of_target.exp()) ** gamma * of_target
+        return -weights.to(output.device)[y] * (1 - of_target.exp()) ** gamma * of_target
+
+    return loss
+
+
+def _focal_all_classes(
+    federation: Federation, kind: OutputKind, *, gamma: float, alpha: Sequence[float], scale: float
+) -> Criterion:
+    """scale / k (-log p_y) (alpha_y (1 - p_y)^gamma + sum over j != y of (1 - alpha_j) p_j^gamma) of k classes.
+
+    PLayer-FL's focal loss, with scale 10, as its released code has it: the other classes' probabilities count too.
+    """
+    log_p, weights = _log_probabilities(kind), _class_weights(federation, alpha)
+
+    def loss(output: Tensor, y: Tensor) -> Tensor:
+        logarithms, alpha_of = log_p(output), weights.to(output.device)
+        of_target, every = _of_target(logarithms, y), (1 - alpha_of) * logarithms.exp() ** gamma
+        others = every.sum(1) - _of_target(every, y)
+        return -scale / len(alpha) * of_target * (alpha_of[y] * (1 - of_target.exp()) ** gamma + others)
 
     return loss
 
@@ -128,7 +168,18 @@ def _dice(federation: Federation, kind: OutputKind, *, epsilon: float) -> Criter
     return loss
 
 
-_LOSSES: dict[str, Callable[..., Criterion]] = {"cross_entropy": _cross_entropy, "focal": _focal, "dice": _dice}
+_LOSSES: dict[str, Callable[..., Criterion]] = {
+    "cross_entropy": _cross_entropy,
+    "focal": _focal,
+    "focal_all_classes": _focal_all_classes,
+    "dice": _dice,
+}
+
+
+def _class_weights(federation: Federation, alpha: Sequence[float]) -> Tensor:
+    if len(alpha) != federation.classes:
+        raise SpecError(f"{federation.name}: alpha has {len(alpha)} weights, expected one for each class")
+    return torch.tensor(alpha)
 
 
 def _log_probabilities(kind: OutputKind) -> Callable[[Tensor], Tensor]:

@@ -106,6 +106,29 @@ def test_inputs_that_nobody_touched_are_not_read_again(tmp_path: Path, monkeypat
     assert source not in read
 
 
+def test_files_are_read_once_until_somebody_changes_one(tmp_path: Path):
+    one, two, calls = tmp_path / "one", tmp_path / "two", []
+
+    def read(*files: Path) -> str:
+        calls.append(files)
+        if not (text := "".join(file.read_text() for file in files)):
+            raise DataError("empty")
+        return text
+
+    one.write_text("")
+    two.write_text("")
+    for _ in range(2):  # what fails is not remembered
+        with pytest.raises(DataError, match="empty"):
+            cache.remembered(read, one, two)
+    two.write_text("a")
+    assert [cache.remembered(read, one, two) for _ in range(3)] == ["a"] * 3
+    assert len(calls) == 3
+    assert cache.remembered(read, two, one, two) == "aa"
+    os.utime(two, ns=(1, 1))
+    two.write_text("b")
+    assert cache.remembered(read, one, two) == "b"
+
+
 def test_a_failure_leaves_nothing(tmp_path: Path, folder: Path):
     with pytest.raises(DataError, match="damaged input"):
         ask(tmp_path / "raw", Filler(fails=True))

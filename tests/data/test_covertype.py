@@ -15,7 +15,8 @@ import torch
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import LabelEncoder, OrdinalEncoder, StandardScaler
 
-from bench.data import load_dataset
+import bench
+from bench.data import cache, load_dataset
 from bench.registry import load
 from bench.types import DataError, Federation, SpecError, Split
 
@@ -88,7 +89,7 @@ def test_union_of_labels_gives_every_client_seven_classes(bench_data: Path, fede
         assert client.classes is None
         assert torch.equal(client.train.x, own.train.x)
         assert torch.equal(torch.unique(client.train.y)[own.train.y], client.train.y)
-    assert torch.bincount(union.pooled_training.train.y).tolist() == [1620] * 7
+    assert torch.bincount(torch.cat([client.train.y for client in union.clients])).tolist() == [1620] * 7
 
 
 def test_pooled_normalisation_is_that_of_the_central_file(bench_data: Path):
@@ -99,6 +100,47 @@ def test_pooled_normalisation_is_that_of_the_central_file(bench_data: Path):
     for code, client in enumerate(pooled.clients):
         np.testing.assert_allclose(client.train.x[:, :10], scaled[area == code], rtol=0, atol=1e-5)
         assert (client.train.x[:, 10] == code).all()
+
+
+def test_files_are_parsed_once_in_a_process(bench_data: Path, federation: Federation, monkeypatch: pytest.MonkeyPatch):
+    cache._remembered.cache_clear()
+    read, parsed = adapter["read_numbers"], []
+    monkeypatch.setitem(adapter, "read_numbers", lambda file, *rest: parsed.append(file.name) or read(file, *rest))
+    first = load_dataset("covertype", bench_data, source="prepared")
+    first.clients[1].train.x.zero_()  # nobody else sees it
+    again, union = (load_dataset("covertype", bench_data, source="prepared", labels=each) for each in ("own", "union"))
+    assert again.fingerprint == federation.fingerprint != union.fingerprint
+    assert len(parsed) == len(set(parsed)) == 10
+
+
+@pytest.mark.parametrize(("algorithm", "labels"), [("local", "own"), ("fedavg", "union")])
+def test_a_run_of_a_published_seed_scores_neota_and_poudre(bench_data: Path, algorithm: str, labels: str):
+    """Ten mini-batches an epoch for every client; whoever has no test rows only trains."""
+    federation = load_dataset("covertype", bench_data, source="prepared", labels=labels)
+    result = bench.run(
+        federation,
+        algorithm,
+        "logistic",
+        hyperparameters={"lr": 1e-2},
+        rounds=1,
+        local_epochs=1,
+        batches=10,
+        optimizer="adamw",
+        seeds=[8],
+        checkpoint="latest",
+    )
+    scores = result.scores
+    assert sorted(scores.client.unique()) == [1, 2]
+    assert scores.groupby("client").size().tolist() == [len(federation.metrics)] * 2
+    assert not scores.value.isna().any()
+    by_metric = scores[scores.client == 1].set_index("metric").value
+    published, present = by_metric["auroc_of_outputs_absent_half"], by_metric["auroc_of_outputs_present"]
+    if labels == "own":
+        assert published == present
+    else:  # three of seven kinds are there
+        assert published == pytest.approx((3 * present + 4 * 0.5) / 7)
+        assert by_metric["auprc_of_outputs_absent_zero"] == pytest.approx(3 / 7 * by_metric["auprc_of_outputs_present"])
+    assert by_metric["auroc_present"] != present
 
 
 def as_raw(rows: pd.DataFrame, soils: list[int]) -> np.ndarray:
@@ -131,6 +173,8 @@ def test_raw_file_gives_what_the_authors_prepared(
     monkeypatch.setitem(adapter, "ROWS", sum(map(len, parts)))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     assert load_dataset("covertype", tmp_path).fingerprint == federation.fingerprint
+    # Another process would know nothing of the file but what lies in the cache.
+    cache._remembered.cache_clear()
     monkeypatch.delitem(adapter, "_read_raw")
     assert load_dataset("covertype", tmp_path).fingerprint == federation.fingerprint
 

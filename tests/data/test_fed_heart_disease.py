@@ -99,7 +99,7 @@ def test_training_rows_are_standardised_by_centre(centre: Federation):
 
 
 def test_pooled_training_rows_are_standardised_together(federations: dict[str, Federation]):
-    x = federations["pooled"].pooled_training.train.x
+    x = torch.cat([client.train.x for client in federations["pooled"].clients])
     torch.testing.assert_close(x.mean(dim=0), torch.zeros(13), atol=1e-5, rtol=0)
     torch.testing.assert_close(x.std(dim=0), torch.ones(13), atol=1e-5, rtol=0)
 

@@ -60,7 +60,9 @@ def test_class_weights_are_those_of_all_rows(bench_data: Path, federation: Feder
     rows = np.concatenate([uci_heart.complete(uci_heart.read(site, bench_data)) for site in adapter["ASSETS"]])
     shares = np.bincount(rows[:, -1].astype(int)) / 740
     np.testing.assert_allclose(federation.loss["alpha"], (1 - shares) / 4, atol=1e-8)
-    assert (federation.loss["name"], federation.loss["gamma"]) == ("focal", 3)
+    loss = dict(federation.loss)
+    assert (loss["name"], loss["gamma"], loss["scale"]) == ("focal_all_classes", 3, 10)
+    assert federation.metrics == ("macro_f1", "accuracy", "loss")
 
 
 def test_first_row_by_hand():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.data import load_dataset
+from bench.data import cards, holdings, load_dataset
 from bench.types import DataError, SpecError
 
 
@@ -101,6 +101,50 @@ def test_what_cannot_be_bridged_is_said_in_one_line(task: str, error: type[Excep
 def test_there_are_no_options():
     with pytest.raises(SpecError, match="'flamby:fed_ixi' has no option 'debug'"):
         load_dataset("flamby:fed_ixi", debug=True)
+
+
+NAMES = (
+    "fed_camelyon16",
+    "fed_heart_disease",
+    "fed_isic2019",
+    "fed_ixi",
+    "fed_kits19",
+    "fed_lidc_idri",
+    "fed_tcga_brca",
+)
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_every_task_has_a_card(task: str):
+    card = cards.read(f"flamby:{task}")
+    assert card.text.startswith(f"# flamby:{task}\n\n{card.summary}\n")
+    assert list(card.facts) == ["Source", "Licence", "Task", "Size", "Access"]
+    assert all(f"| {fact} | {said} |\n" in card.text for fact, said in card.facts.items())
+    assert "Ogier du Terrail" in card.citation
+    for section in ("Clients", "Known problems", "By hand"):
+        assert f"\n## {section}\n" in card.text
+    assert "clients" in card.facts["Size"]
+    assert card.facts["Source"].startswith("[")
+    assert (card.files, card.options, card.elsewhere) == ((), {}, "FLamby is not installed.")
+
+
+@stand_in
+def test_the_card_of_a_task_that_only_the_installed_copy_has():
+    card = cards.read("flamby:fed_letters")
+    assert card.facts["Licence"] == "see FLamby's page of the task"
+    assert card.elsewhere == f"FLamby is installed in {Path(__file__).parent / 'stand_in' / 'flamby'}."
+    assert not any(name.partition(".")[0] == "flamby" for name in sys.modules)  # a look at a card imports nothing
+
+
+def test_the_card_of_an_unknown_task_names_the_nearest():
+    with pytest.raises(SpecError, match="unknown FLamby task 'fed_kits': did you mean 'fed_kits19'"):
+        cards.read("flamby:fed_kits")
+
+
+@stand_in
+def test_nothing_of_flamby_is_kept_here():
+    assert list(holdings.examine("flamby:fed_ixi")) == []
+    assert holdings.discard_damaged("flamby:fed_ixi") == []
 
 
 def test_without_flamby_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):

@@ -53,7 +53,7 @@ def test_the_pipeline_by_hand(tmp_path: Path):
     np.testing.assert_allclose(a.test.x, [[1.25, 0, 0, calm_alone, 0, 0, 2]], rtol=0, atol=1e-6)
     assert (a.train.y.flatten().tolist(), a.test.y.tolist(), b.train.y.flatten().tolist()) == ([1, 0], [[1]], [0, 1])
     assert not federation.synthetic
-    assert federation.metrics == ("accuracy", "auroc")
+    assert federation.metrics == ("accuracy", "auroc", "accuracy_at_logit_half")
 
 
 def test_test_rows_teach_nothing(tmp_path: Path):

@@ -12,9 +12,11 @@ from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
-from bench.data import load_dataset
+from bench.data import cache, load_dataset
+from bench.registry import load
 from bench.types import Federation, SpecError
 
+adapter = load("datasets", "heart_cohorts").__globals__
 PARTS = ("train", "validation", "test")
 UNION = """
     adiposity age alcohol anaemia ca chol cp creatinine_phosphokinase diabetes ejection_fraction exang famhist fbs
@@ -82,7 +84,8 @@ def test_sizes_and_targets_are_golden(bench_data: Path, features: str, fingerpri
     }
     # Healthy in Cleveland, ill in South Africa, dead in Faisalabad.
     assert [sum(ill for _, ill in split) for split in found.values()] == [164, 160, 96]
-    assert (federation.task, federation.metrics[0]) == ("binary", "auroc")
+    metrics = ("auroc", "balanced_accuracy_at_logit_half", "auprc", "balanced_accuracy")
+    assert (federation.task, federation.metrics) == ("binary", metrics)
     assert federation.fingerprint == fingerprint
 
 
@@ -131,6 +134,16 @@ def test_a_column_means_the_same_in_the_aligned_union_and_alone(bench_data: Path
         columns = [UNION.index(column) for column in OWN[alone.name]]
         assert torch.equal(padded.train.x[:, columns], alone.train.x)
         assert torch.equal(padded.test.x[:, columns], alone.test.x)
+
+
+def test_splits_of_many_seeds_read_the_files_once(bench_data: Path, monkeypatch: pytest.MonkeyPatch):
+    cache._remembered.cache_clear()
+    read, parsed = adapter["read_numbers"], []
+    monkeypatch.setitem(adapter, "read_numbers", lambda file, *rest: parsed.append(file.name) or read(file, *rest))
+    load_dataset("heart_cohorts", bench_data, split_seed=7).clients[0].train.x.zero_()  # nobody else sees it
+    found = {load_dataset("heart_cohorts", bench_data, split_seed=seed).fingerprint for seed in (*range(20), 7)}
+    assert len(found) == 20
+    assert sorted(parsed) == ["SAheart.data", "heart_failure_clinical_records_dataset.csv"]
 
 
 def test_printed_shares_are_a_variant(bench_data: Path, frames: dict[str, pd.DataFrame]):

@@ -40,9 +40,15 @@ def places(x: Tensor) -> tuple[Tensor, Tensor]:
     return (x.sum((1, 3)) * axis).sum(1) / mass, (x.sum((1, 2)) * axis).sum(1) / mass
 
 
+def bright(pixels: Normalise, x: Tensor) -> Tensor:
+    """Normalised images back in [0, 1]."""
+    mean, std = (torch.tensor(values)[:, None, None] for values in (pixels.mean, pixels.std))
+    return x * std + mean
+
+
 def changed(augment: Augment, image: Tensor, count: int = 200) -> Tensor:
     """``count`` changed copies, in [0, 1]."""
-    return HALF.restore(augment(HALF(image * 255).expand(count, -1, -1, -1), keys(count)))
+    return bright(HALF, augment((image * 255).expand(count, -1, -1, -1), keys(count)))
 
 
 @pytest.mark.parametrize(("size", "smaller"), [(32, 28), (10, 3)])
@@ -59,7 +65,6 @@ def test_normalise_by_hand():
     x = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 3, 1, 1)
     made = Normalise((0.5, 0.1, 0.0), (0.5, 0.1, 2.0))(x)
     torch.testing.assert_close(made.flatten(), torch.tensor([-1.0, 1.0, 0.5]))
-    torch.testing.assert_close(Normalise((0.5, 0.1, 0.0), (0.5, 0.1, 2.0)).restore(made) * 255, x.float())
 
 
 def test_equal_options_make_equal_transforms():
@@ -69,7 +74,7 @@ def test_equal_options_make_equal_transforms():
 
 @pytest.mark.parametrize(("augment", "channels", "size"), [(SHAPES, 1, 28), (PHOTOGRAPHS, 3, 32)])
 def test_an_image_and_its_key_decide_all(augment: Augment, channels: int, size: int):
-    x = augment.pixels(noise(40, channels, size))
+    x = noise(40, channels, size)
     made = augment(x, keys(40))
     order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
     assert torch.equal(augment(x[order], keys(40)[order]), made[order])
@@ -81,18 +86,18 @@ def test_an_image_and_its_key_decide_all(augment: Augment, channels: int, size: 
 
 @pytest.mark.parametrize(("augment", "channels", "size"), [(SHAPES, 1, 28), (PHOTOGRAPHS, 3, 32)])
 def test_every_key_makes_another_image_in_range(augment: Augment, channels: int, size: int):
-    x = augment.pixels(noise(1, channels, size)).expand(50, -1, -1, -1)
+    x = noise(1, channels, size).expand(50, -1, -1, -1)
     made = augment(x, keys(50))
     assert made.shape == x.shape
     assert made.dtype == torch.float32
     assert len({image.numpy().tobytes() for image in made}) == 50
-    bright = augment.pixels.restore(made)
-    assert -1e-5 <= bright.min() <= bright.max() <= 1 + 1e-5
+    seen = bright(augment.pixels, made)
+    assert -1e-5 <= seen.min() <= seen.max() <= 1 + 1e-5
 
 
 def test_nothing_asked_changes_nothing():
-    x = COLOUR(noise(10, 3, 32))
-    torch.testing.assert_close(Augment(COLOUR)(x, keys(10)), x, rtol=0, atol=1e-4)
+    x = noise(10, 3, 32)
+    torch.testing.assert_close(Augment(COLOUR)(x, keys(10)), COLOUR(x), rtol=0, atol=1e-4)
 
 
 def test_rotation_stays_within_its_angle_and_keeps_the_distance():
@@ -157,8 +162,8 @@ def test_what_comes_in_is_black():
 
 def test_jitter_by_hand():
     """A grey image has no saturation to change, and its contrast is about its own mean: only brightness is seen."""
-    grey = COLOUR(torch.full((200, 3, 4, 4), 102.0))
-    made = COLOUR.restore(Augment(COLOUR, jitter=0.2)(grey, keys(200)))
+    grey = torch.full((200, 3, 4, 4), 102.0)
+    made = bright(COLOUR, Augment(COLOUR, jitter=0.2)(grey, keys(200)))
     torch.testing.assert_close(made.amax((1, 2, 3)), made.amin((1, 2, 3)), rtol=0, atol=1e-5)
     factors = made[:, 0, 0, 0] / 0.4
     assert 0.8 <= factors.min() < 0.82

@@ -17,7 +17,7 @@ import pytest
 import torch
 from sklearn.model_selection import train_test_split
 
-from bench.data import load_dataset
+from bench.data import cache, load_dataset, npz
 from bench.data.fetch import Asset
 from bench.data.images import resize
 from bench.registry import load
@@ -188,6 +188,7 @@ def test_every_protocol_takes_every_partition(small: Path, protocol: str, partit
     federation = load_dataset("mnist", small, **options)
     assert federation.options == {**options, "alpha": 0.5}
     assert (federation.augment is None) == (protocol == "apple")
+    assert federation.metrics == {"apple": ("accuracy",), "player": ("macro_f1", "accuracy", "loss")}[protocol]
     held = [image for client in federation.clients for image in images_of(client)]
     assert len(set(held)) == len(held)
     for train, validation, test in zip(*sizes(federation), strict=True):
@@ -277,7 +278,7 @@ def test_cifar10_is_read_from_unpacked_batches_or_the_archive(
     small = {image.tobytes() for image in resize(originals, 28)}
     assert {image.numpy().tobytes() for client in shrunk.clients for image in client.train.x} < small
     x = full.clients[0].train.x
-    assert full.augment(full.prepare(x), torch.arange(len(x))).shape == x.shape
+    assert full.augment(x, torch.arange(len(x))).shape == x.shape
     assert shrunk.prepare(shrunk.clients[0].train.x).abs().max() <= 1
 
 
@@ -335,6 +336,16 @@ def test_medmnist_is_merged_and_split_again(folder: Path, monkeypatch: pytest.Mo
     assert 370 - 12 * 11 < test <= 370
     held = [image for client in federation.clients for image in images_of(client)]
     assert len(set(held)) == len(held)
+
+
+@pytest.mark.parametrize("name", ["organamnist", "pathmnist"])
+def test_medmnist_is_unpacked_once(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    publish(monkeypatch, name, "ASSET", write_medmnist(folder, name))
+    federation = load_dataset(name, folder)
+    assert len(cache.folders(name)) == 1
+    monkeypatch.setattr(npz, "read_medmnist", lambda *_: pytest.fail("the file was unpacked again"))
+    assert load_dataset(name, folder).fingerprint == federation.fingerprint
+    assert federation.metrics == ("accuracy",)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.data import cifar, idx
@@ -205,6 +205,7 @@ NPZ = whole_npz()
 flips = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 255)), max_size=4)
 
 
+@settings(deadline=None)
 @given(flips=flips, cut=st.integers(0, 60))
 def test_damaged_idx_files_never_surprise(flips: list[tuple[int, int]], cut: int):
     with tempfile.TemporaryDirectory() as folder:
@@ -214,12 +215,14 @@ def test_damaged_idx_files_never_surprise(flips: list[tuple[int, int]], cut: int
 
 
 @pytest.mark.filterwarnings("ignore:Reading `.npy`", "ignore:invalid escape sequence", "ignore:invalid decimal literal")
+@settings(deadline=None)
 @given(flips=flips, cut=st.integers(0, 60))
 def test_damaged_npz_files_never_surprise(flips: list[tuple[int, int]], cut: int):
     read_damaged("small.npz", flipped(NPZ, flips, cut), lambda file: read_medmnist(file, 1, 9))
 
 
 @pytest.mark.filterwarnings("ignore")
+@settings(deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 127), st.integers(1, 255)), min_size=1, max_size=3))
 def test_damaged_array_headers_never_surprise(flips: list[tuple[int, int]]):
     body = io.BytesIO()

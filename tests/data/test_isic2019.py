@@ -91,23 +91,32 @@ def test_fed_isic2019(few: pd.DataFrame, raw: Path):
     assert [client.name for client in federation.clients] == list(isic2019.CENTRES)
     assert (federation.classes, federation.metrics) == (8, ("balanced_accuracy",))
     for number, client in enumerate(federation.clients):
-        for fold, part, side in (("train", client.train, 224), ("test", client.test, 200)):
+        for fold, part in (("train", client.train), ("test", client.test)):
             rows = few[(few["center"] == number) & (few["fold"] == fold)]
             assert part.y.tolist() == rows["target"].tolist()
-            assert part.x.shape == (len(rows), 3, side, side)
+            assert part.x.shape == (len(rows), 3, 224, 224)
             assert part.x.dtype == torch.uint8
     photo = few[(few["center"] == 2) & (few["fold"] == "test")]["image"].iloc[1]
     image = photographs.standardised(photographs.read_jpeg(raw / isic2019.PUBLISHED / f"{photo}.jpg"), 224)
     pixels = np.asarray(image)
     top, left = (pixels.shape[0] - 200) // 2, (pixels.shape[1] - 200) // 2
     middle = pixels[top : top + 200, left : left + 200]
-    np.testing.assert_array_equal(federation.clients[2].test.x[1].permute(1, 2, 0), middle)
-
-    batch = federation.prepare(federation.clients[0].train.x[:2])
     mean, std = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-    by_hand = (federation.clients[0].train.x[1].permute(1, 2, 0).numpy() / 255 - mean) / std
-    np.testing.assert_allclose(batch[1].permute(1, 2, 0), by_hand, atol=1e-5)
-    assert federation.augment(batch, torch.tensor([1, 2])).shape == (2, 3, 200, 200)
+    seen = federation.prepare(federation.clients[2].test.x[:2])[1].permute(1, 2, 0)
+    np.testing.assert_allclose(seen, (middle / 255 - mean) / std, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fed_isic2019", "isic2019_4class"])
+def test_as_many_pixels_are_seen_in_training_validation_and_tests(few: pd.DataFrame, raw: Path, name: str):
+    """No photograph is copied for it, and what is stored lies in the cache's file."""
+    federation = load_dataset(name, raw)
+    for client in federation.clients:
+        for part in (client.train, client.validation, client.test):
+            if part is not None:
+                assert part.x.untyped_storage().data_ptr() == federation.clients[0].train.x.untyped_storage().data_ptr()
+                assert federation.prepare(part.x).shape == (len(part), 3, 200, 200)
+    x = federation.clients[0].train.x[:2]
+    assert federation.augment(x, torch.tensor([1, 2])).shape == (2, 3, 200, 200)
 
 
 def test_focal_weights_on_all_photographs(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch):
@@ -143,16 +152,14 @@ def test_isic2019_4class(few: pd.DataFrame, raw: Path):
     client = federation.clients[2]
     for part, expected in zip((client.train, client.validation, client.test), rows, strict=True):
         assert part.y.tolist() == expected["label"].tolist()
-    assert client.validation.x.shape[1:] == (3, 224, 224)
-    assert client.test.x.shape[1:] == (3, 200, 200)
+    assert {part.x.shape[1:] for part in (client.train, client.validation, client.test)} == {(3, 224, 224)}
     other = load_dataset("fed_isic2019", raw)
     photo = rows[0]["image"].iloc[0]
     column = few[few["center"] == 2].sort_values("fold", ascending=False, kind="stable")["image"].tolist()
     place = column.index(photo)
     both = [other.clients[2].train, other.clients[2].test]
     part, place = (both[0], place) if place < len(both[0]) else (both[1], place - len(both[0]))
-    mine = client.train.x[:1] if part is both[0] else isic2019.seen(client.train.x[:1])
-    assert torch.equal(mine[0], part.x[place])
+    assert torch.equal(client.train.x[0], part.x[place])
 
 
 def test_a_missing_photograph_is_named(few: pd.DataFrame, raw: Path):

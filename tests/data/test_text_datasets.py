@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from bench.data import load_dataset, text
 from bench.registry import load
+from bench.train.engine import build_model
 from bench.types import DataError, SpecError
 
 sent140 = load("datasets", "sent140").__globals__
@@ -41,8 +44,10 @@ def test_hashes_do_not_change():
 
 
 def test_padding_and_renumbering_by_hand():
-    assert text.padded([[101, 7], [101, 2000, 7]]).tolist() == [[2, 1, 0], [2, 3, 1]]
-    assert text.padded([[5], []]).tolist() == [[1], [0]]
+    tokens, numbers = text.padded([[101, 7], [101, 2000, 7]])
+    assert tokens.tolist() == [[2, 1, 0], [2, 3, 1]]
+    assert numbers.tolist() == [0, 7, 101, 2000]
+    assert text.padded([[5], []])[0].tolist() == [[1], [0]]
 
 
 def tokenizer_file(folder: Path, padding: str = "[PAD]") -> Path:
@@ -122,6 +127,107 @@ def test_sent140_with_a_tokenizer(tmp_path: Path):
     assert torch.unique(torch.cat([client.train.x for client in federation.clients])).tolist() == [1]
 
 
+VECTORS = np.arange(20, dtype=np.float32).reshape(10, 2) + 1
+
+
+def vectors_file(file: Path, name: str = "embeddings.word_embeddings.weight", matrix: np.ndarray = VECTORS) -> str:
+    """Saves a vector for each of ten tokens; returns the file's SHA-256."""
+    if file.suffix == ".npy":
+        np.save(file, matrix)
+    else:
+        save_file({name: torch.from_numpy(matrix), "pooler.weight": torch.ones(3, 3)}, file)
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "vectors.safetensors"])
+def test_models_begin_from_the_vectors_of_the_tokens_in_use(tmp_path: Path, name: str):
+    tokenizer_file(tmp_path)
+    digest = vectors_file(tmp_path / name)
+    words = patients(tmp_path, notes=(charted(0, f"{DAY} 14:00:00", "Nursing", "good bad good strange patient is"),))
+    options = {"source": "files", "tokenizer": "tokenizer.json", "embeddings": name}
+    federation = load_dataset("mimic3_mortality", words, **options)
+    # Tokens 0 (padding), 1 (unknown), 5 (good) and 9 (bad) are in use, and numbered anew.
+    assert federation.embeddings.tolist() == [[0, 0], [3, 4], [11, 12], [19, 20]]
+    assert {**options, "embeddings_sha256": digest} == federation.options
+    assert load_dataset("mimic3_mortality", words, **federation.options).fingerprint == federation.fingerprint
+    assert federation.fingerprint != load_dataset("mimic3_mortality", words, **options | {"embeddings": ""}).fingerprint
+
+    model = build_model("player_text", federation, {"width": 2})
+    weight = model.token_embedding.weight
+    ratios = torch.tensor([[1.0, 4 / 3], [1.0, 12 / 11], [1.0, 20 / 19]])
+    torch.testing.assert_close(weight[1:] / weight[1:, :1], ratios)
+    torch.testing.assert_close(weight[1:].norm(dim=1), torch.ones(3))
+    assert not weight[0].any()
+    assert weight.requires_grad
+    with pytest.raises(SpecError, match="the embeddings are 2 wide, the model 768; give it that width"):
+        build_model("player_text", federation)
+    with pytest.raises(SpecError, match="model logistic looks up no tokens: leave out the option embeddings"):
+        build_model("logistic", federation)
+
+
+def test_vectors_of_sent140(tmp_path: Path):
+    tokenizer_file(tmp_path)
+    digest = vectors_file(tmp_path / "vectors.npy", matrix=VECTORS.astype(np.float16))
+    federation = load_dataset("sent140", tweets(tmp_path), tokenizer="tokenizer.json", embeddings="vectors.npy")
+    assert federation.embeddings.dtype == torch.float32
+    assert federation.embeddings.tolist() == [[0, 0], [3, 4]]  # padding and the unknown word
+    assert federation.options["embeddings_sha256"] == digest
+    assert load_dataset("sent140", tmp_path).options["embeddings_sha256"] == ""
+
+
+class Unsafe:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return pytest.fail, ("a pickle was opened",)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("v.npy", VECTORS[:9], r"has vectors of 9 tokens, the tokenizer gives numbers to 9$"),
+        ("v.npy", VECTORS[0], r"holds \(2,\) of torch.float32, expected \(tokens, width\) of floats"),
+        ("v.npy", VECTORS.astype(np.int64), r"of torch.int64, expected \(tokens, width\) of floats"),
+        ("v.npy", np.where(VECTORS == 11, np.nan, VECTORS), "the vector of token 5 is not finite"),
+        ("v.npy", np.array([[Unsafe()]], dtype=object), "holds no vectors of tokens: .* Python objects"),
+        ("v.npy", b"\x93NUMPY", "holds no vectors of tokens: "),
+        ("v.npy", b"", "holds no vectors of tokens: No data left in file"),
+        ("v.safetensors", b"{}", "holds no vectors of tokens: "),
+        ("v.safetensors", VECTORS, "0 of its 2 tensors are called ...word_embeddings.weight, expected one"),
+        ("v.bin", b"", "expected a file in .safetensors or .npy"),
+        (None, b"", r"neither v.npy in .*; put the vectors there, or leave the option embeddings out"),
+    ],
+)
+def test_files_without_vectors_are_named(tmp_path: Path, file: str | None, content: np.ndarray | bytes, message: str):
+    place = tmp_path / (file or "elsewhere")
+    if isinstance(content, bytes):
+        place.write_bytes(content)
+    else:
+        vectors_file(place, "other", content)
+    with pytest.raises(DataError, match=message) as caught:
+        text.Embeddings(file or "v.npy", "", "tokenizer.json").read(np.array([0, 1, 5, 9]), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_vectors_of_another_file_than_pinned_are_refused(tmp_path: Path):
+    digest = vectors_file(tmp_path / "v.npy")
+    with pytest.raises(DataError, match=f"v.npy: expected sha256 {'0' * 64}, found {digest}"):
+        text.Embeddings("v.npy", "0" * 64, "tokenizer.json").read(np.array([0, 1]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"embeddings": "v.npy"}, "embeddings = 'v.npy': they belong to a tokenizer's tokens; give tokenizer, too"),
+        ({"embeddings": 3, "tokenizer": "t"}, "embeddings = 3: expected the place of a file"),
+        ({"embeddings_sha256": "00"}, "embeddings_sha256 = '00': expected 64 hexadecimal digits"),
+        ({"embeddings_sha256": "0" * 64}, "embeddings_sha256 is given without embeddings"),
+    ],
+)
+def test_bad_options_of_embeddings_are_refused(options: dict[str, object], message: str):
+    for name in ("sent140", "mimic3_mortality"):
+        with pytest.raises(SpecError, match=message):
+            load_dataset(name, **options)
+
+
 def test_users_with_equally_many_tweets_go_by_their_first():
     rows = [("0", user, "x") for user in ["late", *(f"u{number}" for number in range(49)), "last", "late", "u7"]]
     ranked = sent140["busiest"](pd.DataFrame(rows, columns=["target", "user", "text"]))
@@ -182,7 +288,9 @@ def test_mimic3(tmp_path: Path):
         assert [len(part) for part in (client.train, client.validation, client.test)] == [6, 2, 2]
         assert client.train.x.shape[1] == 5
         assert sum(int(part.y.sum()) for part in (client.train, client.validation, client.test)) == 5
-    assert dict(federation.loss) == {"name": "focal", "gamma": 1.0, "alpha": [0.15, 0.85]}
+    assert dict(federation.loss) == {"name": "focal_all_classes", "gamma": 1.0, "alpha": [0.15, 0.85], "scale": 10.0}
+    assert federation.metrics == ("macro_f1", "accuracy", "loss")
+    assert federation.embeddings is None
 
 
 def emergency(diagnosis: str, kind: str = "EMERGENCY", died: str = "0") -> str:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
-from bench.models.efficientnet import MBConv, _convolution, efficientnet_b0, parallel_efficientnet_b0
+from bench import registry
+from bench.models.efficientnet import LAYOUTS, MBConv, _convolution, efficientnet_b0, parallel_efficientnet_b0
 from bench.models.functional import Model
-from bench.types import DataError, SpecError
+from bench.types import Budget, DataError, RunSpec, SpecError
 
 IMAGE = (3, 200, 200)
 
@@ -69,41 +71,97 @@ def test_in_training_whole_samples_lose_the_branch() -> None:
     torch.testing.assert_close(evaluated, block.eval()(x))
 
 
+# Weights from a file ------------------------------------------------------------------------------------------------
+
+
+def sha256(file: Path) -> str:
+    return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+
+
 @pytest.fixture(scope="module")
-def pretrained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str, torch.Tensor]]:
-    """A file of a whole network for 1,000 classes whose layers have other names, its checksum and contents."""
-    file = tmp_path_factory.mktemp("weights") / "b0.pth"
-    state = {f"_{number}": value for number, value in enumerate(efficientnet_b0(IMAGE, 1000).state_dict().values())}
-    torch.save(state, file)
-    return file, hashlib.sha256(file.read_bytes()).hexdigest(), state
+def state() -> dict[str, torch.Tensor]:
+    """The floating point tensors of a network for 1,000 classes, as efficientnet_pytorch calls them, shuffled."""
+    values = [value for value in efficientnet_b0(IMAGE, 1000).state_dict().values() if value.is_floating_point()]
+    named = dict(zip((*LAYOUTS["efficientnet_pytorch"], "_fc.weight", "_fc.bias"), values, strict=True))
+    return {name: named[name] for name in sorted(named)}
 
 
-def test_weights_from_a_file(pretrained: tuple[Path, str, dict[str, torch.Tensor]]) -> None:
-    file, sha256, state = pretrained
-    parallel = parallel_efficientnet_b0(IMAGE, 8, weights=str(file), sha256=sha256)
-    for extractor in (parallel.local_extractor, parallel.global_extractor):
-        for ours, theirs in zip(extractor.state_dict().values(), state.values(), strict=False):
-            assert torch.equal(ours, theirs)
+@pytest.fixture(scope="module")
+def folder(state: dict[str, torch.Tensor], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same weights in both forms, one called as torchvision does."""
+    folder = tmp_path_factory.mktemp("weights")
+    torch.save(state, folder / "b0.pth")
+    renamed = dict(zip(LAYOUTS["efficientnet_pytorch"], LAYOUTS["torchvision"], strict=True))
+    save_file({renamed.get(name, name): value for name, value in state.items()}, folder / "b0.safetensors")
+    (folder / "notes.txt").write_text("not looked at")
+    return folder
 
 
-def test_weights_that_are_not_taken(pretrained: tuple[Path, str, dict[str, torch.Tensor]], tmp_path: Path) -> None:
-    file, sha256, state = pretrained
-    short = dict(list(state.items())[7:])
+@pytest.mark.parametrize("name", ["b0.pth", "b0.safetensors"])
+def test_weights_are_found_by_their_content_and_taken_by_name(name: str, folder: Path, state, monkeypatch) -> None:
+    expected = [state[each] for each in LAYOUTS["efficientnet_pytorch"]]
+    for place in (folder, folder / name):
+        monkeypatch.setenv("BENCH_WEIGHTS", str(place))
+        parallel = parallel_efficientnet_b0(IMAGE, 8, weights=sha256(folder / name))
+        for extractor in (parallel.local_extractor, parallel.global_extractor):
+            ours = [value for value in extractor.state_dict().values() if value.is_floating_point()]
+            assert len(ours) == len(expected) == 309
+            assert all(map(torch.equal, ours, expected))
 
-    def saved(name: str, what: object) -> dict[str, str]:
-        torch.save(what, tmp_path / name)
-        return {
-            "weights": str(tmp_path / name), "sha256": hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
-        }  # fmt: skip
 
-    for options, message in (
-        ({"weights": str(file), "sha256": "0" * 64}, f"its SHA-256 is {sha256}, not sha256 = '0000"),
-        ({"weights": str(file)}, "not sha256 = None; give the right one"),
-        ({"sha256": sha256}, "there is no such file; leave weights out"),
-        ({"weights": "nowhere.pth", "sha256": sha256}, "there is no such file"),
-        (saved("short.pth", short), "not the weights of an EfficientNet-B0"),
-        (saved("module.pth", nn.Linear(2, 2)), "not a state dict"),
-        (saved("list.pth", [1, 2]), "not a state dict"),
+def test_without_weights_no_file_is_looked_for_and_that_is_the_recorded_default(monkeypatch) -> None:
+    monkeypatch.setenv("BENCH_WEIGHTS", "/nowhere")
+    assert efficientnet_b0(IMAGE, 8, weights="none").base
+    for name in ("efficientnet_b0", "parallel_efficientnet_b0"):
+        assert registry.defaults("models", name)["weights"] == "none"
+
+
+def test_the_path_of_the_weights_is_no_part_of_a_run(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    """Two machines keep the file in different places; the same study is the same run, and gives the same weights."""
+    (tmp_path / "elsewhere.pth").write_bytes((folder / "b0.pth").read_bytes())
+    options = {"weights": sha256(folder / "b0.pth")}
+    built = []
+    for place in (folder, tmp_path / "elsewhere.pth"):
+        monkeypatch.setenv("BENCH_WEIGHTS", str(place))
+        built.append(efficientnet_b0(IMAGE, 8, **options).base.state_dict())
+    torch.testing.assert_close(*built, rtol=0, atol=0)
+    specs = [
+        RunSpec({"name": "d"}, {"name": "fedavg"}, {"name": "efficientnet_b0", "options": each}, {}, Budget(1, 1), 1)
+        for each in (options, dict(options), {"weights": "none"})
+    ]
+    assert specs[0].hash == specs[1].hash != specs[2].hash
+
+
+def test_weights_that_are_not_taken(folder: Path, state, tmp_path: Path, monkeypatch) -> None:
+    def refused(content: object, message: str, name: str = "own.pth") -> None:
+        file = tmp_path / name
+        file.write_bytes(content) if isinstance(content, bytes) else torch.save(content, file)
+        monkeypatch.setenv("BENCH_WEIGHTS", str(file))
+        with pytest.raises(DataError, match=message) as caught:
+            efficientnet_b0(IMAGE, 8, weights=sha256(file))
+        assert "\n" not in str(caught.value)
+
+    refused(nn.Linear(2, 2), "own.pth: no tensors by name")  # a pickled module, which may run anything
+    refused([1, 2], "own.pth: no tensors by name")
+    refused(b"", "own.pth: no tensors by name")
+    refused(b"{", "own.safetensors: no tensors by name", "own.safetensors")
+    without = {name: value for name, value in state.items() if name != "_blocks.3._bn1.bias"}
+    refused(
+        without, r"not this model's weights \(as in efficientnet_pytorch it lacks _blocks.3._bn1.bias, as in torchv"
+    )
+    refused(
+        state | {"_conv_stem.weight": torch.zeros(32, 1, 3, 3)}, r"the shape \(32, 1, 3, 3\), expected \(32, 3, 3, 3\)"
+    )
+
+    unknown = f"sha256:{'0' * 64}"
+    for place, message in (
+        (str(folder), f"not in .* \\(b0.pth is {sha256(folder / 'b0.pth')}; b0.safetensors is sha256:"),
+        (str(tmp_path / "gone"), "BENCH_WEIGHTS = .*gone': there is no such file or folder"),
+        ("", "BENCH_WEIGHTS names no file or folder to look in; set BENCH_WEIGHTS"),
     ):
+        monkeypatch.setenv("BENCH_WEIGHTS", place)
         with pytest.raises(DataError, match=message):
-            efficientnet_b0(IMAGE, 8, **options)
+            efficientnet_b0(IMAGE, 8, weights=unknown)
+    for option in ("b0.pth", "sha256:12", unknown.upper(), None):
+        with pytest.raises(SpecError, match="expected 'none', or 'sha256:' and the 64 hexadecimal digits"):
+            efficientnet_b0(IMAGE, 8, weights=option)

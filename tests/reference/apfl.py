@@ -10,6 +10,7 @@ Only w is averaged (FedAvg); the personal model is the mix.
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,9 @@ class Mix(nn.Module):
                 total += float(torch.sum((v - w).detach() * mixed))
         return total
 
+    def parts(self) -> dict[str, Any]:
+        return {"v": floats(self.local_net), "w": floats(self.global_net), "alpha": self.alpha}
+
 
 def run(
     sites: list[Site], model: nn.Module, *, rounds: int, optimizer: OptimizerName, hyper: dict[str, float], loss: Loss
@@ -56,13 +60,12 @@ def run(
                 if k == 0:
                     client.alpha = min(max(client.alpha - hyper["alpha_lr"] * client.alpha_gradient(), 0.0), 1.0)
 
+        trace.watched.setdefault("alpha", []).append([client.alpha for client in clients])
+        trace.record_trained(sites, clients, loss, [client.parts() for client in clients])
         nets = [floats(client.global_net) for client in clients]
         server = weighted_mean(nets, [site.samples for site in sites])
         for client in clients:
             load(client.global_net, server)
-        trace.record(sites, clients, loss, server)
-        trace.personal[-1] = [
-            {"v": floats(client.local_net), "w": floats(client.global_net), "alpha": client.alpha} for client in clients
-        ]
+        trace.record(sites, clients, loss, server, [client.parts() for client in clients])
     trace.final = {"alpha": [client.alpha for client in clients]}
     return trace

@@ -88,9 +88,8 @@ def run(
                 pull = falling(t, hyper["fade"], scheduler) * hyper["mu"] / 2 * (vectors[i] - p0).square().sum()
                 step(optimizers[i], loss(functional_call(cores[i], mixture(i), (x,)), y) + pull)
             load(personal[i], {name: weight.detach() for name, weight in mixture(i).items()})
-        trace.record(sites, personal, loss, None)
-        trace.personal[-1] = [
-            {"w": floats(model), "p": p.detach().clone()} for model, p in zip(personal, vectors, strict=True)
-        ]
+        trace.watched.setdefault("p", []).append([p.tolist() for p in vectors])
+        pairs = zip(personal, vectors, strict=True)
+        trace.record(sites, personal, loss, None, [{"w": floats(net), "p": p.detach().clone()} for net, p in pairs])
     trace.final = {"cores": [floats(core) for core in cores], "p": [p.detach() for p in vectors]}
     return trace

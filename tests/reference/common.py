@@ -40,9 +40,11 @@ class Site:
 class Trace:
     """What a run leaves behind, always after the clients loaded the aggregate.
 
+    ``trained`` is the same of the models just before they loaded it, where it is not the same.
     ``validation`` [round][client]: mean over the mini-batches of their mean loss, a short last one counting fully.
     ``aggregated`` [round]: mean over clients weighted by their number of validation samples.
-    ``personal`` [round][client] and ``server`` [round]: states; ``final``: an algorithm's own state at the end.
+    ``personal`` [round][client] and ``server`` [round]: states; ``final``: an algorithm's own state at the end;
+    ``watched``: what it watches, {name: [round][client]}.
     """
 
     validation: list[list[float]] = field(default_factory=list)
@@ -50,14 +52,33 @@ class Trace:
     personal: list[list[dict[str, Any]]] = field(default_factory=list)
     server: list[State | None] = field(default_factory=list)
     final: dict[str, Any] = field(default_factory=dict)
+    watched: dict[str, list[list[Any]]] = field(default_factory=dict)
+    trained: Trace | None = None
 
-    def record(self, sites: Sequence[Site], models: Sequence[nn.Module], loss: Loss, server: State | None) -> None:
-        """Validate every client's personal model and note all states at the end of a round."""
+    def record_trained(
+        self, sites: Sequence[Site], models: Sequence[nn.Module], loss: Loss, personal: list[Any] | None = None
+    ) -> None:
+        """Validate and note the models at the end of their local steps, before the aggregate is loaded."""
+        self.trained = self.trained or Trace()
+        self.trained.record(sites, models, loss, None, personal)
+
+    def record(
+        self,
+        sites: Sequence[Site],
+        models: Sequence[nn.Module],
+        loss: Loss,
+        server: State | None,
+        personal: list[Any] | None = None,
+    ) -> None:
+        """Validate every client's personal model and note all states at the end of a round.
+
+        ``personal`` are the clients' states where a personal model is more than one net.
+        """
         losses = [validate(model, site.val, loss) for model, site in zip(models, sites, strict=True)]
         counts = [site.val_samples for site in sites]
         self.validation.append(losses)
         self.aggregated.append(sum(n * value for n, value in zip(counts, losses, strict=True)) / sum(counts))
-        self.personal.append([floats(model) for model in models])
+        self.personal.append(personal or [floats(model) for model in models])
         self.server.append(server)
 
 

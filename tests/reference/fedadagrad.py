@@ -37,6 +37,7 @@ def run(
             m[name] = change
             v[name] = v[name] + square
             server[name] = server[name] + hyper["server_lr"] * m[name] / (v[name].sqrt() + 1e-3)
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, dict(server))

@@ -50,6 +50,7 @@ def run(
         m = {name: beta1 * m[name] + (1 - beta1) * delta[name] for name in server}
         v = {name: beta2 * v[name] + (1 - beta2) * delta[name] ** 2 for name in server}
         server = {name: server[name] + hyper["server_lr"] * m[name] / (v[name].sqrt() + tau) for name in server}
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

@@ -29,6 +29,8 @@ def run(
 
         bases = [floats(client, "base.") for client in clients]
         server = weighted_mean(bases, [site.samples for site in sites])
+        if t < rounds - 1:
+            trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         if t == rounds - 1:
@@ -37,5 +39,6 @@ def run(
                 client.train()
                 for x, y in site.tuning[t]:
                     step(tuner, loss(client(x), y))
+            trace.record_trained(sites, clients, loss)
         trace.record(sites, clients, loss, server)
     return trace

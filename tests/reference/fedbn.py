@@ -32,6 +32,7 @@ def run(
 
         shared = [without_batch_norm(client) for client in clients]
         server = weighted_mean(shared, [site.samples for site in sites])
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

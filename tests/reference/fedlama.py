@@ -33,6 +33,7 @@ def run(
             for x, y in site.batches[t]:
                 step(local, loss(client(x), y))
 
+        trace.record_trained(sites, clients, loss)
         d, dims = {}, {}
         for layer in names:
             if (t + 1) % tau[layer]:

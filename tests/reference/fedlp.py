@@ -41,6 +41,7 @@ def run(
                     [floats(clients[c], f"{layer}.") for c in kept], [sites[c].samples for c in kept]
                 )
                 server = server | average
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

@@ -28,6 +28,7 @@ def run(
                 step(local, loss(client(x), y) + hyper["mu"] / 2 * distance)
 
         server = weighted_mean([floats(client) for client in clients], [site.samples for site in sites])
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

@@ -31,6 +31,7 @@ def run(
 
         bases = [floats(client, "base.") for client in clients]
         server = weighted_mean(bases, [site.samples for site in sites])
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

@@ -38,6 +38,7 @@ def run(
             m[name] = 0.9 * m[name] + 0.1 * change
             v[name] = torch.where(v[name] < square, v[name] + 0.01 * square, v[name] - 0.01 * square)
             server[name] = server[name] + hyper["server_lr"] * m[name] / (v[name].sqrt() + 1e-3)
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, dict(server))

@@ -26,6 +26,7 @@ def run(
             for x, y in site.batches[t]:
                 step(local, loss(client(x), y))
 
+        trace.record_trained(sites, clients, loss)
         parts = [floats(client, "head.") for client in clients]
         server = weighted_mean(parts, [1] * len(sites))
         for client, own in zip(clients, parts, strict=True):

@@ -23,6 +23,7 @@ def run(
 
         heads = [floats(client, "head.") for client in clients]
         server = weighted_mean(heads, [site.samples for site in sites])
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

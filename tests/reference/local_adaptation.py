@@ -26,6 +26,8 @@ def run(
                 step(local, loss(client(x), y))
 
         server = weighted_mean([floats(client) for client in clients], [site.samples for site in sites])
+        if t < rounds - 1:
+            trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         if t == rounds - 1:
@@ -33,5 +35,6 @@ def run(
                 client.train()
                 for x, y in site.tuning[t]:
                     step(local, loss(client(x), y))
+            trace.record_trained(sites, clients, loss)
         trace.record(sites, clients, loss, server)
     return trace

@@ -52,6 +52,7 @@ def run(
             previous[i] = frozen(client)
 
         server = weighted_mean([floats(client) for client in clients], [site.samples for site in sites])
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

@@ -42,6 +42,7 @@ def run(
 
         extractors = [floats(client, "global_extractor.") for client in clients]
         server = weighted_mean(extractors, [site.samples for site in sites])
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

@@ -82,6 +82,7 @@ def run(
                     weight += hyper["hn_lr"] * gradient
 
         models = trained
+        trace.record_trained(sites, clients, loss)
         for client, network in zip(clients, networks, strict=True):
             load(client, {name: value.detach() for name, value in network(models).items()})
         trace.record(sites, clients, loss, None)

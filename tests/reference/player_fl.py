@@ -61,6 +61,8 @@ def run(
             p = cut(transition([sum(column) for column in zip(*sensitivities, strict=True)], hyper["threshold"]))
             federated = layers(model)[:p]
 
+        trace.watched.setdefault("sensitivity", []).append(sensitivities)
+        trace.record_trained(sites, clients, loss)
         server: State = weighted_mean([floats(client) for client in clients], [site.samples for site in sites])
         for client in clients:
             load(client, {name: value for name, value in server.items() if name.rpartition(".")[0] in federated})

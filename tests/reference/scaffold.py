@@ -48,6 +48,7 @@ def run(
         moves = [{n: new[n] - old[n] for n in c} for new, old in zip(updated, variates, strict=True)]
         move = weighted_mean(moves, [1] * len(sites))
         c, variates = {name: c[name] + move[name] for name in c}, updated
+        trace.record_trained(sites, clients, loss)
         for client in clients:
             load(client, server)
         trace.record(sites, clients, loss, server)

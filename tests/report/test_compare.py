@@ -24,20 +24,6 @@ def test_verdict(ours, radius, printed, printed_radius, silo, printed_silo, expe
     assert compare.verdict(ours, radius, printed, printed_radius, silo, printed_silo) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "silo", "starred"),
-    [
-        ((0.801, 0.006), (0.748, 0.0), True),  # FENDA-FL, Table 2: APFL on Fed-Heart-Disease
-        ((0.742, 0.000), (0.748, 0.0), False),  # FedAdam, local
-        ((0.760, 0.006), (0.748, 0.01), False),  # above, but inside the intervals
-        ((0.760, None), (0.748, 0.0), False),  # one run says nothing
-        ((None, None), (0.748, 0.0), False),
-    ],
-)
-def test_asterisk(value, silo, starred):
-    assert compare.above_silo(*value, *silo) is starred
-
-
 ROWS = (
     Row("FedAvg", "fedavg"),
     Row("FENDA-FL", "fenda", checkpoints=("local",)),
@@ -95,22 +81,35 @@ def test_agreement_by_hand(chosen):
     numbers = printed(fedavg_global=0.700, fedavg=0.724, fenda=0.815, silo=0.748, central=0.732)
     found = compare.agreement(build(SPEC, chosen, numbers))
     # Orders, best first: ours Central FENDA Silo FedAvg; printed FENDA Silo Central FedAvg. Two of six pairs turn.
-    assert (found.cells, found.methods, found.pairs, found.hold) == (5, 4, 6, 4)
+    assert (found.methods, found.orderings) == (4, (4, 6))
     # Spearman: rank differences 0, 1, 1, 2 make 1 - 6 * 6 / (4 * 15).
-    assert found.spearman == pytest.approx(0.4)
+    assert found.correlation.spearman == pytest.approx(0.4)
+
+
+def test_agreement_counts_cells_and_asterisks_and_the_foot_says_so(chosen):
+    # Ours against silo .755 +- .064: FedAvg .705 +- .064 below, FENDA .895 +- .064 above by both radii.
+    numbers = printed(fedavg_global=0.90, fedavg=0.70, fenda=0.89, silo=0.75, central=0.95)
+    table = build(SPEC, chosen, numbers)
+    found = compare.agreement(table)
+    assert found.cells == (4, 5)  # all but FedAvg's server model
+    assert found.asterisks == (1, 2)  # printed: that one and FENDA
+    assert any(
+        "4 of 5 cells agree, 0 more are on the same side; 1 of 2 printed asterisks hold;" in t for t in table.foot
+    )
+    assert any("rank correlation 0.40 (Spearman), 0.33 (Kendall)" in text for text in table.foot)
 
 
 def test_a_printed_tie_is_no_ordering_and_our_tie_holds_none(choice, chosen):
     tied = chosen | {"fenda": chosen["fedavg"]}
     found = compare.agreement(build(SPEC, tied, printed(fedavg=0.7, fenda=0.8, silo=0.8)))
-    assert (found.pairs, found.hold) == (2, 1)
+    assert found.orderings == (1, 2)
 
 
 def test_methods_without_a_number_are_not_counted_as_ordered(choice, chosen):
     broken = chosen | {"fenda": choice(None, [0.9, 0.9])}
     found = compare.agreement(build(SPEC, broken, printed(fedavg=0.7, fenda=0.8, silo=0.75)))
-    assert (found.cells, found.methods, found.pairs) == (3, 2, 1)
-    assert found.spearman is None
+    assert (found.cells.of, found.methods, found.orderings.of) == (3, 2, 1)
+    assert found.correlation is None
 
 
 def test_nothing_printed_nothing_compared(chosen):
@@ -148,7 +147,9 @@ def test_ranks_block_by_client_and_leave_out_single_clients(record, choice):
 
 
 def test_ranks_drop_clients_on_which_a_method_is_undefined(record, choice):
-    report = compare.ranks(ranked(record, choice, fedavg=choice([0.7, None, 0.9], [0.7, None, 0.9])))
+    table = ranked(record, choice, fedavg=choice([0.7, None, 0.9], [0.7, None, 0.9]))
+    report = compare.ranks(table)
+    assert any("Average ranks over the 2 of 3 clients with a value of every method" in text for text in table.foot)
     assert report.blocks == 2
     assert report.average == pytest.approx([1.5, 3.0, 1.5])
 

@@ -73,7 +73,7 @@ def test_an_alpha_study_without_a_whole_rate_is_refused(tmp_path):
 
 
 def test_long_titles_are_broken_so_that_synthetic_stays_in_sight():
-    title = figures._wrapped("SYNTHETIC DATA: FENDA-FL, Table 2: Fed-Heart-Disease", figures.COLUMN)
+    title = figures.wrapped("SYNTHETIC DATA: FENDA-FL, Table 2: Fed-Heart-Disease", figures.COLUMN)
     assert title == "SYNTHETIC DATA: FENDA-FL, Table 2:\nFed-Heart-Disease"
 
 

@@ -13,7 +13,7 @@ from bench.report import figures
 
 def test_every_bar_is_as_high_as_its_samples(monkeypatch, tmp_path):
     drawn: list[Figure] = []
-    monkeypatch.setattr(figures, "_save", lambda figure, stem: drawn.append(figure) or [])
+    monkeypatch.setattr(figures, "save", lambda figure, stem: drawn.append(figure) or [])
     counts = [[5, 0, 3], [1, 7, 2]]
     figures.partition(counts, ["north", "south"], tmp_path / "p", title="Partition")
     by_class, by_client = drawn[0].axes

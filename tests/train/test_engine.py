@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from typing import Any
 
@@ -40,6 +41,12 @@ def assert_close(one: list[Outcome], other: list[Outcome], tolerance: float = 1e
             torch.tensor(a.aggregated), torch.tensor(b.aggregated), rtol=tolerance, atol=tolerance
         )
         assert a.scores == b.scores
+        assert a.curves == b.curves
+        assert a.traces.keys() == b.traces.keys()
+        for name, watched in a.traces.items():
+            torch.testing.assert_close(
+                torch.tensor(watched), torch.tensor(b.traces[name]), rtol=tolerance, atol=tolerance
+            )
 
 
 NEEDS_A_BASE = ("fedbabu", "fedper", "fedrep", "fenda", "perfcl")  # nothing stands before the head of `logistic`
@@ -55,7 +62,7 @@ OPTIONS = {"global_layers": {"layers": ("head",)}}  # its own are the layers of 
 def test_stacked_and_looped_runs_agree(algorithm: str, case: str) -> None:
     task, model, options = TASKS[case]
     # Epochs over 23, 11 and 6 samples: clients take different numbers of steps, and end on short batches.
-    budget = Budget(rounds=2, local_epochs=1, batch_size=4)
+    budget = Budget(rounds=2, local_epochs=1, batch_size=4, test_every=1)
     asked = {"fed": federation(task), "model": model, "model_options": options, "budget": budget,
              "settings": [{"lr": 0.05}, {"lr": 0.2}], "algorithm_options": OPTIONS.get(algorithm)}  # fmt: skip
     assert_close(train(algorithm, path="stack", **asked), train(algorithm, path="loop", **asked))
@@ -136,27 +143,63 @@ def relabelled(fed: Federation) -> Federation:
 
 def test_test_samples_decide_nothing_but_scores() -> None:
     asked = {"algorithm": "fedavg", "model": "mlp", "settings": [{"lr": 0.05}, {"lr": 0.5}], "seeds": [0],
-             "budget": BUDGET, "path": "stack"}  # fmt: skip
+             "budget": dataclasses.replace(BUDGET, test_every=1), "path": "stack"}  # fmt: skip
     true, swapped = engine.run(federation(), **asked), engine.run(relabelled(federation()), **asked)
     for number, (a, b) in enumerate(zip(true.outcomes, swapped.outcomes, strict=True)):
         assert a.validation == b.validation
         for score, other in zip(a.scores, b.scores, strict=True):
             assert score[-1] == pytest.approx(1 - other[-1])
+        for points in zip(a.curves["scores"]["accuracy"], b.curves["scores"]["accuracy"], strict=True):
+            assert points[0] == pytest.approx([1 - value for value in points[1]])
         for rule in ("latest", "global", "local"):
             kept = [found.personal(number, 1, rule)[1]["w"] for found in (true, swapped)]
             assert torch.equal(*kept)
 
 
+@pytest.mark.parametrize("algorithm", ["apfl", "central", "local"])
+@pytest.mark.parametrize("path", ["stack", "loop"])
+def test_learning_curves_are_of_own_models_and_end_at_the_latest_scores(algorithm: str, path: str) -> None:
+    fed = dataclasses.replace(federation(), metrics=("balanced_accuracy", "accuracy"))
+    budget = dataclasses.replace(BUDGET, rounds=5, test_every=2)
+    curved, plain = (
+        train(algorithm, fed, budget=each, path=path, settings=[{"lr": 0.05}, {"lr": 0.5}])
+        for each in (budget, dataclasses.replace(budget, test_every=0))
+    )
+    for outcome, without in zip(curved, plain, strict=True):
+        assert dataclasses.replace(outcome, curves={}) == without
+        assert outcome.curves["rounds"] == [2, 4, 5]
+        for name in fed.metrics:
+            own = [
+                value for rule, model, client, metric, value in outcome.scores
+                if (rule, metric) == ("latest", name) and (model == client or algorithm == "central")
+            ]  # fmt: skip
+            assert outcome.curves["scores"][name][-1] == own
+        assert json.loads(json.dumps([outcome.curves, outcome.traces])) == [outcome.curves, outcome.traces]
+
+
+@pytest.mark.parametrize("path", ["stack", "loop"])
+def test_points_of_a_curve_are_the_scores_of_shorter_runs(path: str) -> None:
+    budget = dataclasses.replace(BUDGET, rounds=4, test_every=1, evaluate="trained")
+    [whole] = train("fedper", budget=budget, seeds=[0], path=path)
+    for rounds in (1, 3):
+        [shorter] = train("fedper", budget=dataclasses.replace(budget, rounds=rounds), seeds=[0], path=path)
+        assert whole.curves["scores"]["accuracy"][:rounds] == shorter.curves["scores"]["accuracy"]
+
+
 def test_a_client_without_test_samples_trains_and_is_not_scored() -> None:
     fed = federation()
+    budget = dataclasses.replace(BUDGET, test_every=1)
     blind = dataclasses.replace(
         fed, clients=(fed.clients[0], dataclasses.replace(fed.clients[1], test=None), fed.clients[2])
     )
     for path in ("stack", "loop"):
-        [outcome] = train(fed=blind, seeds=[2], path=path)
-        [full] = train(seeds=[2], path=path)
+        [outcome] = train(fed=blind, seeds=[2], path=path, budget=budget)
+        [full] = train(seeds=[2], path=path, budget=budget)
         assert outcome.validation == full.validation
         assert outcome.scores == tuple(score for score in full.scores if score[2] != 1)
+        for (a, none, c), point in zip(*(each.curves["scores"]["accuracy"] for each in (outcome, full)), strict=True):
+            assert none is None
+            assert [a, c] == [point[0], point[2]]
 
 
 # --- validation and checkpoints --------------------------------------------------------------------------------------
@@ -241,8 +284,9 @@ def test_a_client_too_small_to_hold_out_samples_has_no_validation_loss(path: eng
 def test_a_diverging_run_has_no_numbers_and_leaves_its_neighbours_alone(metrics: tuple[str, ...], path: str) -> None:
     fed = dataclasses.replace(federation("multiclass", test=30), metrics=metrics)
     model = nn.Sequential(nn.Linear(13, 8), nn.Linear(8, 8), nn.Linear(8, 3))
+    budget = dataclasses.replace(BUDGET, test_every=1)
     good, bad, better = train(
-        fed=fed, model=model, settings=[{"lr": 0.05}, {"lr": 1e6}, {"lr": 0.01}], seeds=[0], path=path
+        fed=fed, model=model, settings=[{"lr": 0.05}, {"lr": 1e6}, {"lr": 0.01}], seeds=[0], path=path, budget=budget
     )
     assert bad.status == "diverged"
     assert bad.diverged is not None
@@ -253,8 +297,25 @@ def test_a_diverging_run_has_no_numbers_and_leaves_its_neighbours_alone(metrics:
     assert bad.validation[-1] == (None, None, None)
     assert good.status == better.status == "finished"
     assert all(math.isfinite(score[-1]) for score in good.scores + better.scores)
-    without = train(fed=fed, model=model, settings=[{"lr": 0.05}, {"lr": 0.01}], seeds=[0], path=path)
+    assert {value for points in bad.curves["scores"].values() for point in points for value in point} == {None}
+    without = train(fed=fed, model=model, settings=[{"lr": 0.05}, {"lr": 0.01}], seeds=[0], path=path, budget=budget)
     assert_close([good, better], without, 1e-6)
+
+
+@pytest.mark.parametrize("path", ["stack", "loop"])
+def test_a_learning_curve_ends_where_a_run_diverges(path: str) -> None:
+    # Steps so large that weights grow until they are no numbers any more, though not in the first round.
+    budget = Budget(rounds=6, local_steps=4, batch_size="full", test_every=1)
+    model = nn.Sequential(nn.Linear(13, 4), nn.Linear(4, 3))
+    [outcome] = train("apfl", federation("multiclass"), model=model, settings=[{"lr": 30.0}], seeds=[0], budget=budget,
+                      path=path)  # fmt: skip
+    assert outcome.diverged is not None
+    last = outcome.diverged["round"]
+    assert 0 < last < budget.rounds - 1
+    scores = outcome.curves["scores"]["accuracy"]
+    assert all(value is not None for point in scores[:last] for value in point)
+    assert {value for point in scores[last:] for value in point} == {None}
+    assert json.dumps(outcome.traces, allow_nan=False)
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import torch
 from bench.registry import catalogue
 from bench.train import engine
 from bench.train.population import Rounds
-from bench.train.snapshot import Snapshot
+from bench.train.snapshot import Keeping, Snapshot
 from bench.types import Budget, DataError
 from tests.reference import models
 from tests.train.toy import federation
@@ -24,21 +25,26 @@ class _CutError(Exception):
     pass
 
 
-def _run(name: str, path: str, snapshots: Path | None = None) -> engine.Run:
+def _run(name: str, path: str, folder: Path | None = None, **budget: Any) -> engine.Run:
     reference = importlib.import_module(f"tests.reference.{name}")
     kind = engine.registry.load("algorithms", name)
-    optimizer = BUDGET.optimizer if BUDGET.optimizer in kind.optimizers else kind.optimizers[0]
+    if BUDGET.optimizer not in kind.optimizers:
+        budget["optimizer"] = kind.optimizers[0]
     return engine.run(
         federation(), algorithm=name, algorithm_options=getattr(reference, "OPTIONS", {}),
         model=getattr(models, getattr(reference, "MODEL", "mlp"))(), settings=[{"lr": 0.01}, {"lr": 0.02}],
-        seeds=[1, 2], budget=dataclasses.replace(BUDGET, optimizer=optimizer), path=path, snapshots=snapshots,
+        seeds=[1, 2], budget=dataclasses.replace(BUDGET, **budget), path=path,
+        snapshots=folder and Keeping(folder, every_rounds=1),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in catalogue("algorithms") if name != "central"])
 def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = "stack" if sorted(catalogue("algorithms")).index(name) % 2 else "loop"
-    whole = _run(name, path)
+    number = sorted(catalogue("algorithms")).index(name)
+    path = "stack" if number % 2 else "loop"
+    # Cut before the first point of the learning curves or after it, whether or not aggregates are evaluated.
+    changes: dict[str, Any] = {"test_every": 1 + number % 3, "evaluate": ("aggregated", "trained")[number // 2 % 2]}
+    whole = _run(name, path, **changes)
     steps, rounds_run = Rounds._local_steps, []
 
     def cut_after_two(self: Rounds, clients, received, round_, tuning=0):
@@ -51,12 +57,13 @@ def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: py
     cut: list[bool] = []
     monkeypatch.setattr(Rounds, "_local_steps", cut_after_two)
     with pytest.raises(_CutError):
-        _run(name, path, tmp_path)
+        _run(name, path, tmp_path, **changes)
     assert len(list(tmp_path.iterdir())) == 1
     rounds_run.clear()
-    resumed = _run(name, path, tmp_path)
+    resumed = _run(name, path, tmp_path, **changes)
     assert min(rounds_run) == 2, "the first rounds were run again"
     assert resumed.outcomes == whole.outcomes
+    assert all(outcome.curves["rounds"] for outcome in resumed.outcomes)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +14,7 @@ from torch.nn import functional
 from bench.models.functional import Model
 from bench.models.tabular import logistic, mlp
 from bench.train import task
-from bench.types import SpecError
+from bench.types import Client, Federation, SpecError, Split
 from tests.train.toy import federation
 
 
@@ -73,6 +74,22 @@ def test_inputs_that_the_model_does_not_take_are_refused_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_vocabulary_that_lacks_a_token_of_any_client_is_refused() -> None:
+    """The largest token stands in test samples of the second client, which the check of shapes never sees."""
+    few, many = (Split(torch.randint(0, top, (4, 5)), torch.arange(4) % 3) for top in (6, 9))
+    many.x[0, 0] = 9
+    fed = Federation("words", (Client("a", few), Client("b", few, many)), "multiclass", classes=3)
+    with pytest.raises(SpecError, match=r"the model does not accept inputs of shape \(2, 5\)"):
+        task.check_output(Model(nn.Linear(5, 3)), fed, fed.clients[0], few.x[:2])
+    for vocabulary in (9, 10):
+        module = nn.Sequential(nn.Embedding(vocabulary, 2), nn.Flatten(), nn.Linear(10, 3))
+        if vocabulary == 10:
+            task.check_output(Model(module), fed, fed.clients[0], few.x[:2])
+            continue
+        with pytest.raises(SpecError, match="knows no token 9, which words has; give it a vocabulary of at least 10"):
+            task.check_output(Model(module), fed, fed.clients[0], few.x[:2])
+
+
 def test_a_binary_model_cannot_give_log_probabilities() -> None:
     with pytest.raises(SpecError, match="must return a probability or a logit"):
         task.criterion(federation(), "log_probability")
@@ -96,6 +113,66 @@ def test_losses_equal_torch() -> None:
     torch.testing.assert_close(task.criterion(multiclass, "logit")(z, y), expected)
     torch.testing.assert_close(task.criterion(multiclass, "probability")(torch.softmax(z, 1), y), expected)
     torch.testing.assert_close(task.criterion(multiclass, "log_probability")(torch.log_softmax(z, 1), y), expected)
+
+
+ISIC = (0.87868852, 0.88131148, 0.82793443, 0.41206557)  # one minus the frequency of each lesion
+HEART = (0.12939189, 0.18108108, 0.22331081, 0.22364865, 0.24256757)
+
+
+def focal(name: str, outputs: int, **constants: object) -> task.Criterion:
+    client = Client("one", Split(torch.zeros(1, 2), torch.tensor([0])))
+    fed = Federation("toy", (client,), "multiclass", classes=outputs, loss={"name": name, **constants})
+    return task.criterion(fed, "logit")
+
+
+def test_focal_over_all_classes_is_golden() -> None:
+    """PLayer-FL's value: no logit says anything, four lesions, gamma 1, the first is right."""
+    loss = focal("focal_all_classes", 4, gamma=1.0, alpha=ISIC, scale=10.0)
+    assert loss(torch.zeros(1, 4), torch.tensor([0])).item() == pytest.approx(3.0453, abs=5e-5)
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(ISIC, 1.0), (HEART, 3.0), ((0.15, 0.85), 1.0)])
+def test_focal_over_all_classes_equals_its_sum_class_by_class(alpha: tuple[float, ...], gamma: float) -> None:
+    n, k = 9, len(alpha)
+    z, y = 3 * torch.randn(n, k, generator=torch.Generator().manual_seed(k)), torch.arange(n) % k
+    expected = 0.0
+    for p, label in zip(torch.softmax(z.double(), 1).tolist(), y.tolist(), strict=True):
+        factor = sum((1 - alpha[j]) * p[j] ** gamma for j in range(k) if j != label)
+        expected += 10 / (n * k) * -math.log(p[label]) * (alpha[label] * (1 - p[label]) ** gamma + factor)
+    loss = focal("focal_all_classes", k, gamma=gamma, alpha=alpha, scale=10.0)
+    assert loss(z, y).mean().item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_focal_over_all_classes_with_weights_of_one_is_focal() -> None:
+    """The other classes then count nothing; what remains differs by scale over classes."""
+    z, y = torch.randn(6, 3), torch.arange(6) % 3
+    plain = focal("focal", 3, gamma=2.0, alpha=[1.0] * 3)(z, y)
+    torch.testing.assert_close(focal("focal_all_classes", 3, gamma=2.0, alpha=[1.0] * 3, scale=3.0)(z, y), plain)
+    torch.testing.assert_close(
+        plain, (1 - torch.softmax(z, 1)[range(6), y]) ** 2 * functional.cross_entropy(z, y, reduction="none")
+    )
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"gamma": 1.0, "alpha": [0.5] * 3}, "toy: alpha has 3 weights, expected one for each class"),
+        ({"gamma": 1.0}, "toy: loss 'focal': missing a required argument: 'alpha'"),
+        ({"gamma": 1.0, "alpha": [0.5] * 2, "scale": 3}, "loss 'focal': got an unexpected keyword argument 'scale'"),
+    ],
+)
+def test_constants_that_do_not_belong_to_a_loss_are_refused(constants: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        focal("focal", 2, **constants)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 3.0])
+def test_focal_over_all_classes_is_finite_where_the_output_is_certain(gamma: float) -> None:
+    z = torch.tensor([[1e4, 0.0, -1e4]] * 3, requires_grad=True)
+    losses = focal("focal_all_classes", 3, gamma=gamma, alpha=[0.2, 0.3, 0.5], scale=10.0)(z, torch.arange(3))
+    losses.sum().backward()
+    assert torch.isfinite(losses).all()
+    assert torch.isfinite(z.grad).all()
 
 
 def test_probabilities_undo_the_output_kind() -> None:

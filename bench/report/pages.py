@@ -1,0 +1,101 @@
+"""What goes into the report: a page for each folder of experiments/, of what was made there."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.registry import folder
+from bench.report import audit, stats
+from bench.report.site import Cost, Exhibit, Page, Picture
+from bench.report.tables import Table
+from bench.spec import Published, published
+
+RUN = re.compile(rb'"run":"(\w+)"')
+
+
+@dataclass
+class Made:
+    """The tables and figures that could be made of one folder's studies."""
+
+    exhibits: list[Exhibit] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+
+
+def gather(made: Mapping[Path, Made], store: Path) -> list[Page]:
+    """A page for every folder of experiments/, by name; ``made`` is by folder, ``store`` knows the costs."""
+    folders = {file.parent for file in folder("experiments").glob("*/*.toml")} | made.keys()
+    tables, figures = published("tables").values(), published("figures").values()
+    return [
+        _page(
+            place,
+            made.get(place, Made()),
+            store,
+            [entry for entry in tables if entry.file.parent == place],
+            [entry for entry in figures if entry.file.parent == place],
+        )
+        for place in sorted(folders)
+    ]
+
+
+def describe_bars(tables: Sequence[Table]) -> str:
+    """A bar chart in words: how many bars, and the highest and the lowest of each panel."""
+    return " ".join(_panel(table) for table in tables)
+
+
+def describe_line(runs: Mapping[float, Sequence[float | None]], metric: str, digits: int = 3) -> str:
+    """A curve over learning rates in words: every mean, as :func:`bench.report.figures.alpha_study` draws them."""
+    points = []
+    for rate, values in sorted(runs.items()):
+        defined = stats.defined(values)
+        whole = defined and len(defined) == len(values)
+        points.append(f"{f'{stats.mean(defined):.{digits}f}' if whole else 'not all runs'} at {rate:g}")
+    return f"Mean {metric} with its interval against the learning rate of alpha: {', '.join(points)}."
+
+
+def costs(store: Path, runs: Collection[str]) -> tuple[Cost, ...]:
+    """What the populations took that hold any of ``runs``, in the order they were trained."""
+    file = store / "costs.jsonl"
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    wanted = {run.encode() for run in runs}
+    return tuple(
+        Cost(line["machine"], line["runs"], line["seconds"])
+        for line in lines
+        if (records := store / "records" / f"{line['population']}.jsonl").exists()
+        if wanted & set(RUN.findall(records.read_bytes()))
+    )
+
+
+def _page(place: Path, made: Made, store: Path, tables: Sequence[Published], figures: Sequence[Published]) -> Page:
+    facts = tomllib.loads(file.read_text(encoding="utf-8")) if (file := place / "paper.toml").exists() else {}
+    shown = {exhibit.table.spec.id for exhibit in made.exhibits}
+    drawn = {picture.id for picture in made.pictures}
+    absent = [entry.title for entry in tables if entry.id not in shown]
+    absent += [entry.title for entry in figures if entry.id not in drawn]
+    runs = {record["run"] for exhibit in made.exhibits for record in exhibit.records}
+    return Page(
+        paper=place.name,
+        title=facts.get("title") or next((entry.title for entry in tables), place.name),
+        exhibits=tuple(made.exhibits),
+        pictures=tuple(made.pictures),
+        absent=tuple(dict.fromkeys(absent)),
+        notes=file.read_text(encoding="utf-8") if (file := place / "README.md").exists() else "",
+        audit=audit.audit_folder(place) if (place / "audit.toml").exists() else None,
+        costs=costs(store, runs),
+    )
+
+
+def _panel(table: Table) -> str:
+    silo = [cell.mean for cell in table.overall if cell.method == table.spec.silo and cell.mean is not None]
+    bars = [
+        (cell.mean, cell.method) for cell in table.overall if cell.method != table.spec.silo and cell.mean is not None
+    ]
+    (low, lowest), (high, highest) = min(bars), max(bars)
+    digits = table.spec.digits
+    text = f"Bar chart of {table.spec.metric}, {len(bars)} bars: highest {highest} with {high:.{digits}f}, "
+    text += f"lowest {lowest} with {low:.{digits}f}"
+    return f"{text}; dashed line {table.spec.silo} at {silo[-1]:.{digits}f}." if silo else f"{text}."

@@ -1,0 +1,258 @@
+"""The report: an overview and a page for each paper, every page one file that needs no other and asks nobody.
+
+A page says where each table stands with the printed numbers, and leads from every number down to its records.
+Whatever a page shows may have a hostile name (data sets, clients and methods can be anyone's): templates escape it,
+and the page's own policy runs no script and takes no style but those written here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import markupsafe
+
+from bench import __version__
+from bench.files import write_whole
+from bench.report import html, prose
+from bench.report.audit import Audit
+from bench.report.compare import Agreement, agreement
+from bench.report.forest import Forest
+from bench.report.provenance import Source, sources, versions
+from bench.report.tables import HEADINGS, Cell, Record, Table
+from bench.types import Chosen, SpecError
+
+OVERVIEW = "index.html"
+# Best first; a column of verdicts is sorted in this order.
+VERDICTS = ("agrees", "same side", "off", "undefined", "not scored", "diverged", "missing", "")
+CLAIMS = ("does not follow", "cannot be checked", "follows")
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table and the runs behind it: ``chosen`` settings by the key that the table's rows are ``of``.
+
+    ``profile`` names the budget of the runs where it is not the paper's.
+    """
+
+    table: Table
+    chosen: Mapping[str, Chosen]
+    profile: str = ""
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of all runs behind the table that there are."""
+        used = dict.fromkeys(row.of for row in self.table.spec.rows)
+        return [record for of in used for record in self.chosen[of].records if record is not None]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: a png or svg ``file``, and in ``alt`` what it shows, for readers who do not see it."""
+
+    id: str
+    title: str
+    file: Path
+    alt: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """``runs`` that were trained together took ``seconds`` on ``machine``."""
+
+    machine: str
+    runs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Page:
+    """All there is to show of one paper, or of one study of your own.
+
+    ``paper`` is its short name, ``absent`` the titles of tables and figures that no records were found for, ``notes``
+    the findings as markdown.
+    """
+
+    paper: str
+    title: str
+    exhibits: tuple[Exhibit, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    absent: tuple[str, ...] = ()
+    notes: str = ""
+    audit: Audit | None = None
+    costs: tuple[Cost, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The page's file name, made of letters, digits, points and hyphens."""
+        return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', self.paper)}.html"
+
+    @property
+    def versions(self) -> list[str]:
+        """What the runs behind the page's tables were made with."""
+        return versions(record for exhibit in self.exhibits for record in exhibit.records)
+
+    @property
+    def machines(self) -> list[Cost]:
+        """The costs added up for each machine."""
+        names = dict.fromkeys(cost.machine for cost in self.costs)
+        own = [[cost for cost in self.costs if cost.machine == name] for name in names]
+        return [
+            Cost(costs[0].machine, sum(cost.runs for cost in costs), sum(cost.seconds for cost in costs))
+            for costs in own
+        ]
+
+
+class Line(NamedTuple):
+    """A cell over all clients, as a line of a table."""
+
+    cell: Cell
+    checkpoint: str
+    shown: html.Shown
+
+
+class Tally(NamedTuple):
+    """How many cells with a printed number have which verdict, and which conclusions hold."""
+
+    counts: Mapping[str, int]
+    held: Agreement
+
+    @property
+    def numberless(self) -> int:
+        """How many have no number of ours."""
+        return self.held.cells.of - sum(self.counts.get(word, 0) for word in ("agrees", "same side", "off"))
+
+
+def write(pages: Sequence[Page], folder: Path) -> list[Path]:
+    """Write the overview and a page for each of ``pages`` into ``folder``, each whole or not at all; returns the paths.
+
+    Raises :class:`SpecError` for two pages with the same file name, before anything is written.
+    """
+    names = [OVERVIEW, *(page.file for page in pages)]
+    for name in names:
+        if names.count(name) > 1:
+            owners = [page.paper for page in pages if page.file == name]
+            raise SpecError(f"report: {name} would be made twice, of {' and '.join(map(repr, owners))}; rename one")
+    texts = [_document("site_overview.html.j2", pages)]
+    texts += [_document("site_paper.html.j2", pages, page=page) for page in pages]
+    return [write_whole(folder / name, text.encode()) for name, text in zip(names, texts, strict=True)]
+
+
+def tally(table: Table) -> Tally | None:
+    """Where the table stands with the printed numbers; None where nothing is printed."""
+    held = agreement(table)
+    if held is None:
+        return None
+    found = [cell.verdict for cell in table.overall if cell.printed is not None]
+    counts = {verdict: found.count(verdict) for verdict in VERDICTS if verdict in found}
+    return Tally(counts, held)
+
+
+def _document(template: str, pages: Sequence[Page], **more: Any) -> str:
+    place = Path(__file__).parent
+    style, script = ((place / name).read_text(encoding="utf-8") for name in ("site.css", "site.js"))
+    return (
+        html.templates()
+        .get_template(template)
+        .render(
+            pages=pages,
+            version=__version__,
+            style=markupsafe.Markup(style),
+            script=markupsafe.Markup(script),
+            policy=f"default-src 'none'; img-src data:; style-src {_sealed(style)}; script-src {_sealed(script)}; "
+            "base-uri 'none'; form-action 'none'",
+            anchor=_anchor,
+            tally=tally,
+            lines=_lines,
+            by_client=_by_client,
+            forest=Forest.of,
+            sources=_sources,
+            prose=lambda text: markupsafe.Markup(prose.html(text)),
+            picture=_inlined,
+            file=_file,
+            duration=_duration,
+            verdicts=VERDICTS,
+            claims=CLAIMS,
+            **({"page": None} | more),
+        )
+    )
+
+
+def _sealed(text: str) -> str:
+    """The source expression of a content security policy that allows ``text`` alone."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _anchor(kind: str, name: str) -> str:
+    """The id of a part of a page, which no other part has and an address can hold."""
+    return quote(f"{kind}-{name}", safe="")
+
+
+def _lines(table: Table) -> list[Line]:
+    return [Line(cell, HEADINGS[cell.checkpoint], html.shown(cell, table.spec.digits)) for cell in table.overall]
+
+
+def _by_client(table: Table) -> list[tuple[Line, list[Line]]]:
+    """Each cell over all clients with those of the single clients."""
+    digits = table.spec.digits
+    return [
+        (
+            line,
+            [
+                Line(cell, line.checkpoint, html.shown(cell, digits))
+                for cell in table.cells
+                if cell.client != "all" and (cell.method, cell.checkpoint) == (line.cell.method, line.cell.checkpoint)
+            ],
+        )
+        for line in _lines(table)
+    ]
+
+
+def _sources(exhibit: Exhibit) -> list[Source]:
+    return sources(exhibit.table, exhibit.chosen)
+
+
+class Image(NamedTuple):
+    """An image as the address of its own content, with the CSS pixels it should take, where its drawn size is known."""
+
+    address: str
+    width: int | None
+    height: int | None
+
+
+def _inlined(picture: Picture) -> Image:
+    from PIL import Image as Raster
+
+    kind = mimetypes.guess_type(picture.file.name)[0]
+    content = picture.file.read_bytes()
+    size: Iterable[int | None] = (None, None)
+    if kind == "image/png":
+        with Raster.open(picture.file) as image:
+            # Figures are drawn in inches for print; a screen's letters want a third more.
+            size = (round(pixels / image.info.get("dpi", (96, 96))[0] * 96 * 4 / 3) for pixels in image.size)
+    return Image(_address(kind or "", content), *size)
+
+
+def _file(table: Table, form: str) -> str:
+    """One of the table's files, as the address of its own content."""
+    kinds = {"csv": "text/csv;charset=utf-8", "tex": "text/plain;charset=utf-8"}
+    return _address(kinds[form], html.content(table, form))
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it: the largest unit that is at least one, with a digit more."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.1f} seconds"
+
+
+def _address(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{b64encode(content).decode()}"

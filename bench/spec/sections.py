@@ -1,0 +1,94 @@
+"""The sections of a study's TOML file: their keys, the types of their values, nothing looked up yet."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from bench.spec.exhibits import FigureSection, TableSection
+from bench.spec.keys import Key, Named, Options, Section, Value, Whole
+
+Rule = Literal["best-val"]  # see bench.sweep.select
+
+
+class BudgetSection(Section):
+    rounds: int | None = None
+    local_steps: int | None = None
+    local_epochs: int | None = None
+    batch_size: Any = None  # a number or "full"; Budget has one message for both
+    optimizer: str | None = None
+    validation: float | None = None
+    batches: int | None = None
+    optimizer_state: str | None = None
+    evaluate: str | None = None
+    test_every: int | None = None
+
+
+class RangeSection(Section):
+    """Where a search draws a number from: uniformly, of its logarithm with ``log``, whole numbers with ``whole``."""
+
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RangeSection:
+        if not self.low < self.high or (self.log and self.low <= 0):
+            positive = " and low above 0" if self.log else ""
+            raise ValueError(f"low = {self.low}, high = {self.high}: expected low below high{positive}")
+        if self.whole and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError(f"low = {self.low}, high = {self.high}: expected whole numbers")
+        return self
+
+
+class SearchSection(Section):
+    """How settings are found: every one of the ``grid``, or ``trials`` that are drawn (see bench.sweep.search)."""
+
+    kind: Literal["grid", "random", "tpe", "halving"] = "grid"
+    trials: Whole | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    batch: Whole = 10
+    first: Whole | None = None
+    reduction: Annotated[int, Field(ge=2)] = 3
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> SearchSection:
+        takes = {"grid": set(), "random": {"trials", "seed"}, "tpe": {"trials", "seed", "batch"}}
+        takes["halving"] = {"trials", "seed", "first", "reduction"}
+        for key in ("trials", "seed", "batch", "first", "reduction"):
+            if key in self.model_fields_set and key not in takes[self.kind]:
+                raise ValueError(f"{key} has no meaning for a search of kind {self.kind!r}; leave it out")
+        for key in ("trials", "first"):
+            if key in takes[self.kind] and getattr(self, key) is None:
+                raise ValueError(f"{key} is missing; a search of kind {self.kind!r} needs it")
+        return self
+
+
+class MethodSection(Section):
+    model: Named
+    algorithm: Named | None = None
+    grid: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
+    range: dict[str, RangeSection] = {}
+    fixed: dict[str, Value] = {}
+    budget: BudgetSection = BudgetSection()
+    data: Options = {}
+    search: SearchSection | None = None
+
+
+class SelectSection(Section):
+    rule: Rule = "best-val"
+
+
+class StudySection(Section):
+    title: str
+    seeds: Annotated[list[int], Field(min_length=1)]
+    data: Named | Annotated[list[Named], Field(min_length=1)]
+    methods: Annotated[dict[Key, MethodSection], Field(min_length=1)]
+    paper: str | None = None
+    budget: BudgetSection = BudgetSection()
+    search: SearchSection = SearchSection()
+    select: SelectSection = SelectSection()
+    tables: list[TableSection] = []
+    figures: list[FigureSection] = []

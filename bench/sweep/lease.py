@@ -1,0 +1,145 @@
+"""Who trains what: a file per running population, so that processes share one store and train each run once.
+
+A lease says which process holds it and how far it has come, and is touched every few seconds. One whose process is
+gone, or that nobody has touched for a while, may be taken over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench.files import write_whole
+from bench.sweep.store import Store
+
+HEARTBEAT = 2.0  # seconds
+DEAD = 3 * HEARTBEAT
+
+
+class Leases:
+    """The leases that this process holds in a store, kept alive in the background until the block ends."""
+
+    def __init__(self, store: Store, beat: float = HEARTBEAT) -> None:
+        self.store, self.beat = store, beat
+        self._held: dict[str, dict[str, Any]] = {}
+        self._guard, self._over = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._keep_alive, daemon=True)
+
+    def __enter__(self) -> Leases:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        for population in list(self._held):
+            self.release(population)
+
+    def claim(self, population: str, about: Mapping[str, Any]) -> bool:
+        """Take the lease of a population unless somebody alive has it; ``about`` says what is trained."""
+        file = _file(self.store, population)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with self.store.lock:
+            if (other := _read(file)) is not None and _alive(other, file):
+                return False
+            with self._guard:
+                self._held[population] = {**_holder(), "population": population, "begun": time.time(), **about}
+            self._write(population)
+        return True
+
+    def note(self, population: str, **progress: Any) -> None:
+        """Say in the lease how far its population has come (at the next heartbeat)."""
+        with self._guard:
+            if population in self._held:
+                self._held[population] |= progress
+
+    def release(self, population: str) -> None:
+        with self._guard:
+            self._held.pop(population, None)
+            _file(self.store, population).unlink(missing_ok=True)
+
+    def _keep_alive(self) -> None:
+        while not self._over.wait(self.beat):
+            for population in list(self._held):
+                with suppress(OSError):  # a full disk: the work goes on, another process may begin the same
+                    self._write(population)
+
+    def _write(self, population: str) -> None:
+        with self._guard:
+            if population in self._held:
+                write_whole(_file(self.store, population), json.dumps(self._held[population]).encode())
+
+
+def running(store: Store) -> list[dict[str, Any]]:
+    """What is being trained now, by whom and how far it has come."""
+    files = sorted((store.path / "leases").glob("*.json"))
+    found = ((file, _read(file)) for file in files)
+    return [lease for file, lease in found if lease is not None and _alive(lease, file)]
+
+
+def _file(store: Store, population: str) -> Path:
+    return store.path / "leases" / f"{population}.json"
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """The lease in ``file``; None where there is none or it cannot be read, and then it counts for nothing."""
+    try:
+        lease: dict[str, Any] = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return lease if isinstance(lease, dict) and {"pid", "host", "boot"} <= set(lease) else None
+
+
+def _alive(lease: Mapping[str, Any], file: Path, now: Callable[[], float] = time.time) -> bool:
+    me = _holder()
+    if (lease["host"], lease["boot"]) == (me["host"], me["boot"]):
+        return _runs(lease["pid"], lease.get("started"))
+    try:
+        return abs(now() - file.stat().st_mtime) < DEAD
+    except OSError:
+        return False
+
+
+@cache
+def _holder() -> dict[str, Any]:
+    """This process: its number, when it was started, its machine, and the machine's start."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return {
+        "pid": os.getpid(),
+        "started": _started(os.getpid()),
+        "host": socket.gethostname(),
+        "boot": boot.read_text().strip() if boot.exists() else "",
+    }
+
+
+def _runs(pid: int, started: str | None) -> bool:
+    """Whether the process is there: not dead and unburied, and not another one that was given its number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    state = _state(pid)
+    return not state or (state[0] != "Z" and started in (None, _started(pid)))
+
+
+def _started(pid: int) -> str | None:
+    """When the process was started, in the kernel's ticks; None where nobody says."""
+    state = _state(pid)
+    return state[19] if state else None
+
+
+def _state(pid: int) -> list[str]:
+    """What the kernel says of a process after its name; empty where it says nothing."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return []

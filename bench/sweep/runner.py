@@ -1,0 +1,150 @@
+"""Populations trained and kept: claimed, handed to an executor, recorded; whatever ends one leaves the others alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from bench.sweep.executors import Done, Executor
+from bench.sweep.lease import Leases
+from bench.sweep.plan import Population
+from bench.sweep.store import Store
+from bench.types import SilobenchError
+
+Event = dict[str, Any]
+POLL = 0.5  # seconds between two looks at what another process is training
+
+
+class StoppedError(SilobenchError):
+    """Training was asked to stop, and did so with every finished run on record."""
+
+    status: ClassVar[int] = 130
+
+
+class FailedError(SilobenchError):
+    """Some populations failed; all others are on record."""
+
+    status: ClassVar[int] = 1
+
+
+@dataclass
+class Runner:
+    """Trains populations with an executor; ``tell`` hears of everything that happens, ``stop`` ends it between them.
+
+    Events are dictionaries with the key "event": "planned" (populations, runs), "begun", "round" (round, rounds,
+    loss), "finished" (runs, diverged, seconds), "split" and "failed" (error), all but the first with the "population"
+    and what it is ("text").
+    """
+
+    make_executor: Callable[[Callable[[str, int, int, float | None], None]], Executor]
+    tell: Callable[[Event], None] = lambda event: None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def train(self, populations: Sequence[Population], store: Store) -> None:
+        """Train and record every population that no other process trains; wait for those.
+
+        Raises :class:`StoppedError` and :class:`FailedError`, and :class:`SilobenchError` when records cannot be kept.
+        """
+        runs = sum(len(population.runs) for population in populations)
+        self.tell({"event": "planned", "populations": len(populations), "runs": runs})
+        with Leases(store) as leases:
+
+            def progress(name: str, finished: int, rounds: int, loss: float | None) -> None:
+                leases.note(name, round=finished, rounds=rounds, loss=loss)
+                self.tell({"event": "round", "population": name, "round": finished, "rounds": rounds, "loss": loss})
+
+            executor = self.make_executor(progress)
+            whole = False
+            try:
+                failed = _Round(self, populations, store, leases, executor).run()
+                whole = True
+            finally:
+                executor.close(now=not whole)
+        if self.stop.is_set():
+            raise StoppedError("stopped; what is finished is on record, repeat the command to go on")
+        if failed:
+            first, error = failed[0]
+            others = f"{len(failed)} of {len(populations)} populations failed, all others are on record"
+            raise FailedError(f"{others}; the first ({text(first)}): {error}")
+
+
+class _Round:
+    """What is still to be trained, is being trained, and has failed."""
+
+    def __init__(
+        self, runner: Runner, populations: Sequence[Population], store: Store, leases: Leases, executor: Executor
+    ) -> None:
+        self.runner, self.store, self.leases, self.executor = runner, store, leases, executor
+        self.queue = deque(populations)
+        self.elsewhere: deque[Population] = deque()  # trained by other processes
+        self.running = 0
+        self.losses: dict[str, int] = {}  # how often a population's worker died
+        self.failed: list[tuple[Population, str]] = []
+
+    def run(self) -> list[tuple[Population, str]]:
+        while True:
+            stopped = self.runner.stop.is_set()
+            while self.queue and self.executor.free and not stopped:
+                self._begin(self.queue.popleft())
+            if self.running:
+                for done in self.executor.finished(POLL):
+                    self._end(done)
+            elif stopped or not (self.queue or self.elsewhere):
+                return self.failed
+            elif not self.queue:
+                time.sleep(POLL)
+                self.queue, self.elsewhere = self.elsewhere, deque()
+
+    def _begin(self, population: Population) -> None:
+        """Train the population, unless it is on record by now or another process has it."""
+        if not self.leases.claim(population.name, {"text": text(population), "runs": len(population.runs)}):
+            self.elsewhere.append(population)
+        elif self.store.holds(population.name):
+            self.leases.release(population.name)
+        else:
+            self._tell("begun", population, runs=len(population.runs))
+            self.executor.submit(population)
+            self.running += 1
+
+    def _end(self, done: Done) -> None:
+        self.running -= 1
+        population = done.population
+        if done.records is not None:
+            self.store.write(done.records, seconds=done.seconds)
+            diverged = sum(record["status"] == "diverged" for record in done.records)
+            self._tell("finished", population, runs=len(done.records), diverged=diverged, seconds=done.seconds)
+        elif done.lost:
+            self._again(population, done.error or "")
+        else:
+            self._fail(population, done.error or "")
+        self.leases.release(population.name)
+
+    def _again(self, population: Population, error: str) -> None:
+        """A dead worker may have been somebody's mistake once; the second time, or out of memory, half is tried."""
+        died = self.losses[population.name] = self.losses.get(population.name, 0) + 1
+        if died < 2 and "memory" not in error:
+            self.queue.appendleft(population)
+        elif halves := population.halves():
+            self._tell("split", population, error=error)
+            self.queue.extendleft(reversed(halves))
+        else:
+            self._fail(population, f"{error}, with a single run; give it a machine with more memory")
+
+    def _fail(self, population: Population, error: str) -> None:
+        self.failed.append((population, error))
+        self._tell("failed", population, error=error)
+
+    def _tell(self, event: str, population: Population, **more: Any) -> None:
+        self.runner.tell({"event": event, "population": population.name, "text": text(population), **more})
+
+
+def text(population: Population) -> str:
+    """What a population is, in a few words."""
+    run = population.runs[0]
+    settings = f", {len(population.settings)} settings" if len(population.settings) > 1 else ""
+    seeds = f" x {len(population.seeds)} seeds" if len(population.seeds) > 1 else f", seed {population.seeds[0]}"
+    return f"{run.algorithm['name']} on {run.data['name']}{settings}{seeds if settings else seeds.replace(' x', ',')}"

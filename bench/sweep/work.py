@@ -1,0 +1,118 @@
+"""One population, trained: what a worker does, in this process, another one, or on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench import __version__
+from bench.data import load_dataset
+from bench.sweep.plan import MAXIMAL_FEDERATIONS, Population
+from bench.sweep.store import FORMAT
+from bench.types import DataError, Federation, Outcome, RunSpec, content_hash
+
+Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, best aggregated validation loss so far
+
+
+KEPT = 2 * MAXIMAL_FEDERATIONS
+_loaded: dict[str, Federation] = {}  # by data and options, the oldest first
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a worker finds and keeps things: raw data, and the snapshots of what is running."""
+
+    root: Path | None
+    snapshots: Path | None
+    every_rounds: int | None = None
+    every_seconds: float = 300.0
+
+
+def train(population: Population, site: Site, tell: Tell = lambda finished, rounds, best: None) -> list[dict[str, Any]]:
+    """The records of all runs of the population, in its order; of one with rungs, those of settings as they ended."""
+    from bench.train import engine
+    from bench.train.snapshot import Keeping
+
+    common = population.runs[0]
+    federations = [_federation(site.root, run) for run in population.runs[: len(population.seeds)]]
+    keeping = site.snapshots and Keeping(site.snapshots, site.every_rounds, site.every_seconds)
+    with _one_thread():
+        trained = engine.run(
+            federations,
+            algorithm=common.algorithm["name"],
+            algorithm_options=common.algorithm["options"],
+            model=common.model["name"],
+            model_options=common.model["options"],
+            settings=list(population.settings),
+            seeds=list(population.seeds),
+            budget=common.budget,
+            rungs=population.rungs,
+            reduction=population.reduction,
+            snapshots=keeping,
+            tell=tell,
+        )
+    return [
+        record(_as_ended(run, outcome), outcome, federations[number % len(federations)])
+        for number, (run, outcome) in enumerate(zip(population.runs, trained.outcomes, strict=True))
+    ]
+
+
+def _as_ended(run: RunSpec, outcome: Outcome) -> RunSpec:
+    """The run that was really made: a setting dropped at a rung is a run of so many rounds."""
+    rounds = len(outcome.validation)
+    return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
+
+
+def _federation(root: Path | None, run: RunSpec) -> Federation:
+    """The run's data, loaded once for all populations of a worker that see them."""
+    key = content_hash({"root": str(root), "data": run.data})
+    if key not in _loaded:
+        federation = load_dataset(run.data["name"], root, **run.data["options"])
+        if federation.fingerprint != run.data["fingerprint"]:
+            what = f"{run.data['name']}: the data have changed since the study was planned"
+            expected = f"expected fingerprint {run.data['fingerprint']}, found {federation.fingerprint}"
+            raise DataError(f"{what}, {expected}; repeat the command")
+        if len(_loaded) >= KEPT:
+            del _loaded[next(iter(_loaded))]
+        _loaded[key] = federation
+    return _loaded[key]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One torch thread: faster for small models, and the same sums whatever the number of cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, Any]:
+    """What is kept of one run: plain containers, and nothing (time, machine) that differs when it is repeated."""
+    return {
+        "format": FORMAT,
+        "run": run.hash,
+        "spec": run.as_dict(),
+        "status": outcome.status,
+        "diverged": outcome.diverged,
+        "scores": outcome.scores,
+        "validation": outcome.validation,
+        "aggregated": outcome.aggregated,
+        "curves": outcome.curves,
+        "traces": outcome.traces,
+        "communication": outcome.communication,
+        "parameters": outcome.parameters,
+        "path": outcome.path,
+        "clients": [client.name for client in federation.clients],
+        "test_sizes": [len(client.test) if client.test else 0 for client in federation.clients],
+        "synthetic": federation.synthetic,
+        "versions": {"silobench": __version__, "torch": version("torch")},
+    }

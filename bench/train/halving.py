@@ -1,0 +1,21 @@
+"""Successive halving (Jamieson & Talwalkar, 2016): which settings of a population go on after a rung."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def rungs(first: int, rounds: int, reduction: int) -> tuple[int, ...]:
+    """Numbers of rounds after which settings are dropped, ``first`` and then ``reduction`` times as many, and the last."""
+    found = []
+    while first < rounds:
+        found.append(first)
+        first *= reduction
+    return (*found, rounds)
+
+
+def survivors(losses: Sequence[float], reduction: int) -> list[int]:
+    """The numbers of the 1 / ``reduction`` (rounded up) settings with the lowest losses, in order; ties go to the first."""
+    keep = math.ceil(len(losses) / reduction)
+    return sorted(sorted(range(len(losses)), key=lambda number: (losses[number], number))[:keep])

@@ -1,0 +1,177 @@
+"""Time of a client's local step, for every algorithm: stacked and looped by silobench, and in a plain PyTorch loop.
+
+The plain loops are those of tests/reference, which the engine must equal: one client after another, torch's own
+optimisers. A time is that of whole rounds (local steps, aggregation, validation, checkpoints) over the number of local
+steps of all runs and clients; an algorithm that tunes before validating pays for it on both sides. Before the clock
+starts, everything has run once: tracing is paid once per study, not once per step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from bench.registry import catalogue, load
+from bench.settings import fitting
+from bench.train import engine
+from bench.train.choice import choose
+from bench.train.population import Rounds
+from bench.types import Budget, Client, Federation, SilobenchError, Split
+
+TURNS = 3
+AGREEMENT = 1e-4  # of every validation loss, silobench and plain loop
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained: the plain loop runs the first of all learning rates and seeds, the stack all of them."""
+
+    title: str
+    federation: Federation
+    model: str
+    budget: Budget
+    rates: Sequence[float]
+    seeds: Sequence[int]
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Microseconds per local step of a client, of every turn; ``taken`` is the way silobench goes unless told."""
+
+    algorithm: str
+    plain: Sequence[float]
+    stack: Sequence[float]
+    loop: Sequence[float]
+    taken: str
+
+
+def tasks(tabular: Federation, images: Federation) -> list[Task]:
+    """A table and pictures, with a small model and a CNN."""
+    return [
+        Task(
+            "Fed-Heart-Disease, mlp with 10 hidden units, mini-batches of 4", tabular, "mlp",
+            Budget(rounds=2, local_steps=50, batch_size=4), (0.01, 3e-3, 1e-3, 3e-4, 1e-4), range(5),
+            functional.binary_cross_entropy,
+        ),
+        Task(
+            "SYNTHETIC 28 x 28 images, cnn with 16 channels, mini-batches of 16", images, "cnn",
+            Budget(rounds=2, local_steps=5, batch_size=16), (1e-3, 3e-4), range(2), functional.cross_entropy,
+        ),
+    ]  # fmt: skip
+
+
+def measure(task: Task, algorithm: str) -> Line:
+    """The times of one algorithm; raises :class:`SilobenchError` if silobench and the plain loop disagree."""
+    reference = importlib.import_module(f"tests.reference.{algorithm}")
+    kind = load("algorithms", algorithm)
+    budget = dataclasses.replace(task.budget, optimizer=kind.optimizers[-1])
+    own = getattr(reference, "SETTINGS", [{}])[0]
+    settings = [{**own, "lr": rate} for rate in task.rates]
+    model = engine.build_model(fitting(algorithm, task.model), task.federation)
+
+    def prepared(path: Any, runs: int, seeds: Sequence[int]) -> engine.Run:
+        return engine.run(
+            task.federation, algorithm=algorithm, algorithm_options=getattr(reference, "OPTIONS", {}), model=model,
+            settings=settings[:runs], seeds=seeds, budget=budget, path=path,
+        )  # fmt: skip
+
+    stacked, looped = prepared("stack", len(settings), task.seeds), prepared("loop", 1, task.seeds[:1])
+    (stack, _), (loop, _) = stacked.populations[0], looped.populations[0]
+    outcome = looped.outcomes[0]
+    plain = _plain(reference, task, budget, model, dict(outcome.hyperparameters), stack.population.algorithm.pooled)
+    found = torch.tensor(plain().validation)
+    for ours in (outcome, stacked.outcomes[0]):
+        difference = (torch.tensor(ours.validation) - found).abs().max().item()
+        if not difference <= AGREEMENT:
+            raise SilobenchError(
+                f"{algorithm} on {task.title}: validation losses of silobench ({ours.path}) and the plain loop differ "
+                f"by {difference:.2g}, expected at most {AGREEMENT:g}; mend that before measuring speed"
+            )
+    steps = budget.rounds * (budget.local_steps or 0) * stack.population.sizes["C"]
+    together = steps * len(settings) * len(task.seeds)
+
+    def seconds(rounds: Rounds) -> float:
+        return _seconds(lambda: rounds.run(None, lambda finished, loss: None))
+
+    turns = [(_seconds(plain) / steps, seconds(stack) / together, seconds(loop) / steps) for _ in range(TURNS)]
+    plain_times, stack_times, loop_times = ([1e6 * each for each in times] for times in zip(*turns, strict=True))
+    return Line(algorithm, plain_times, stack_times, loop_times, choose(stack.population, "auto"))
+
+
+def _plain(
+    reference: ModuleType, task: Task, budget: Budget, model: torch.nn.Module, hyper: dict[str, float], pooled: bool
+) -> Callable[[], Any]:
+    """The plain loop over the first run, its mini-batches drawn."""
+    from tests.train.toy import sites
+
+    federation = task.federation
+    if pooled:
+        parts = [client.train for client in federation.clients]
+        together = Split(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+        federation = dataclasses.replace(federation, clients=(Client("pooled", together),))
+    seen = sites(federation, budget, task.seeds[0], getattr(reference, "TUNING", 0))
+
+    def plain() -> Any:
+        return reference.run(seen, model, rounds=budget.rounds, optimizer=budget.optimizer, hyper=hyper, loss=task.loss)
+
+    return plain
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def measure_all(measured: Iterable[Task], algorithms: Iterable[str] | None = None) -> dict[str, list[Line]]:
+    """The lines of every task, by its title."""
+    names = list(catalogue("algorithms") if algorithms is None else algorithms)
+    found: dict[str, list[Line]] = {}
+    for task, name in product(measured, names):
+        found.setdefault(task.title, []).append(measure(task, name))
+    return found
+
+
+def markdown(lines: dict[str, list[Line]]) -> str:
+    """A table for every task."""
+    text = [
+        "## By algorithm",
+        "",
+        "Microseconds per local step of one client: in the plain loops of `tests/reference`, and by silobench stacked "
+        "(all learning rates and seeds at once) and looped (one run). Medians of the turns; a ratio is the median of "
+        f"the {TURNS} turns' ratios. Tracing, paid once per study, is not counted.",
+    ]
+    for title, rows in lines.items():
+        text += [
+            "",
+            f"### {title}",
+            "",
+            "| algorithm | plain loop | stack | times faster | loop | times faster | silobench takes |",
+            "|---|---:|---:|---:|---:|---:|---|",
+        ]
+        text += [f"| {' | '.join(_cells(row))} |" for row in rows]
+    return "\n".join([*text, ""])
+
+
+def _cells(row: Line) -> list[str]:
+    cells = [row.algorithm, _microseconds(row.plain)]
+    for ours in (row.stack, row.loop):
+        faster = statistics.median(plain / each for plain, each in zip(row.plain, ours, strict=True))
+        cells += [_microseconds(ours), f"{faster:.3g}"]
+    return [*cells, row.taken]
+
+
+def _microseconds(times: Sequence[float]) -> str:
+    median = statistics.median(times)
+    return f"{median:,.0f}" if median >= 100 else f"{median:.3g}"

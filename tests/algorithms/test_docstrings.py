@@ -1,0 +1,115 @@
+"""What an algorithm says of itself: equations, where they stand in the paper, its defaults, and what travels."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from bench import listing, registry
+from bench.train import engine
+from bench.types import Budget
+from tests.train.toy import federation
+
+NAMES = list(registry.catalogue("algorithms"))
+LISTED = {each["name"]: each for each in listing.algorithms()}
+PLACE = re.compile(r"\b(equations?|algorithms?|lines?|sections?|appendix|table) ([A-Z]\.?)?\d|appendix [A-Z]\b")
+# What these send depends on numbers; tests/algorithms/test_layerwise.py counts it.
+BY_NUMBERS = ("fedlama", "fedlp", "player_fl", "player_fl_random")
+OPTIONS = {"global_layers": {"layers": ("base",)}}  # its own are the layers of its paper's model
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_paper_is_named_with_a_year_and_a_place_in_it(name: str) -> None:
+    paper = LISTED[name]["paper"]
+    assert re.search(r"\b(19|20)\d\d\b", paper)
+    assert PLACE.search(paper)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equations_stand_before_the_labelled_sentences(name: str) -> None:
+    summary, *paragraphs, labelled = registry.docstring("algorithms", name).split("\n\n")
+    assert summary.endswith(".")
+    assert re.search(r"[\w}] = |F_i\(", "".join(paragraphs))
+    assert re.findall(r"^(\w+): ", labelled, re.MULTILINE) == ["Paper", "Variant", "Defaults", "Travels"]
+    assert all(sentence.endswith(".") for sentence in listing.sentences(name).values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_and_ranges_are_those_of_the_class(name: str) -> None:
+    assert listing.sentences(name)["Defaults"] == listing.defaults(LISTED[name])
+    fields = {each.name: each for each in registry.load("algorithms", name).__dataclass_fields__.values()}
+    for each in LISTED[name]["hyperparameters"]:
+        assert fields[each["name"]].default == each["default"]
+        assert fields[each["name"]].metadata["log"] == each["range"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_NUMBERS])
+def test_what_travels_is_what_is_counted(name: str) -> None:
+    fed = federation()
+    kind = registry.load("algorithms", name)
+    run = engine.run(
+        fed, algorithm=name, algorithm_options=OPTIONS.get(name), model="mlp", model_options={"hidden": 4},
+        settings=[{"lr": 0.01}], seeds=[1], budget=Budget(1, 1, batch_size=4, optimizer=kind.optimizers[0]),
+    )  # fmt: skip
+    model = run.populations[0][0].population.models[0]
+    part = sum(weight.numel() for name, weight in model.state_dict(model.initial).items() if _travels(name, kind))
+    d, clients = model.size, len(fed.clients)
+    floats = {
+        "d": d, "d floats": d, "2d": 2 * d, "d - d_bn": d, "nothing": 0, "(C - 1) d or M d": (clients - 1) * d,
+        "d_base": part, "d_head": part, "d_global": part, "|omega|": part,
+    }  # fmt: skip
+    up, _, down = LISTED[name]["travels"].rstrip(".").removesuffix(" down").partition(" up, ")
+    assert run.outcomes[0].communication == {"up": floats[up], "down": floats[down or up]}
+
+
+def _travels(weight: str, kind: Any) -> bool:
+    if kind.parallel:
+        return weight.startswith("global_extractor.")
+    return weight.startswith("head." if kind.registered_name == "lg_fedavg" else "base.")
+
+
+def test_the_list_says_everything_of_an_algorithm_without_importing_it() -> None:
+    code = (
+        "import atexit, sys; from bench.cli import main\n"
+        "atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))\nmain()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, "list", "algorithms", "--json"], capture_output=True, text=True, check=True
+    )
+    assert run.stderr == "False\n"
+    assert json.loads(run.stdout) == json.loads(json.dumps(list(LISTED.values())))
+    (fedprox,) = (each for each in json.loads(run.stdout) if each["name"] == "fedprox")
+    assert fedprox == {
+        "name": "fedprox",
+        "summary": "FedAvg whose local loss pulls towards the weights the round began with.",
+        "paper": "Li et al., 2020, algorithm 2, line 7.",
+        "variant": "every client does the same local work, and the mean is FedAvg's.",
+        "hyperparameters": [{"name": "mu", "default": 0.1, "range": [0.001, 1.0]}],
+        "options": {},
+        "travels": "d up, d down.",
+    }
+
+
+def test_lines_keep_to_the_width_of_the_terminal() -> None:
+    text = listing.text(LISTED["apple"], 60)
+    assert max(map(len, text.splitlines())) <= 60
+    assert text.startswith("apple  A personal model")
+    defaults = " ".join(text.partition("Defaults: ")[2].partition("Travels: ")[0].split())
+    assert defaults == listing.sentences("apple")["Defaults"]
+
+
+def test_numbers_are_written_as_a_study_file_takes_them() -> None:
+    listed = {
+        "hyperparameters": [
+            {"name": "a", "default": 1e6, "range": (1e-5, 0.5)},
+            {"name": "b", "default": 3, "range": None},
+        ],
+        "options": {"c": None, "d": True, "e": "word", "f": ("g", "h")},
+    }
+    assert listing.defaults(listed) == 'a = 1e6 (1e-5 to 0.5); b = 3; c = none; d = true; e = "word"; f = ["g", "h"].'
+    assert listing.defaults({"hyperparameters": [], "options": {}}) == "none."

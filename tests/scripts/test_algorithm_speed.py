@@ -1,0 +1,66 @@
+"""The table of every algorithm's speed: complete, and made of runs that agree with the plain loops."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.registry import catalogue
+from bench.types import Budget, SilobenchError
+from tests.train.toy import federation
+
+SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
+
+
+@pytest.fixture
+def speed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    yield importlib.import_module("algorithm_speed")
+    sys.modules.pop("algorithm_speed")
+
+
+@pytest.fixture
+def task(speed):
+    """Three clients with a table, two rounds of two steps."""
+    (tabular, _) = speed.tasks(federation(), federation())
+    budget = Budget(rounds=2, local_steps=2, batch_size=4)
+    return dataclasses.replace(tabular, title="Toy", budget=budget, rates=(0.02, 0.01), seeds=(1, 2))
+
+
+@pytest.mark.parametrize("name", catalogue("algorithms"))
+def test_every_algorithm_is_timed_against_its_plain_loop(speed, task, name: str) -> None:
+    line = speed.measure(task, name)
+    assert (line.algorithm, line.taken) == (name, "stack")
+    for times in (line.plain, line.stack, line.loop):
+        assert len(times) == speed.TURNS
+        assert min(times) > 0
+
+
+def test_a_disagreement_is_not_measured(speed, task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "AGREEMENT", -1.0)
+    with pytest.raises(
+        SilobenchError, match=r"fedavg on Toy: validation losses of silobench \(loop\) and the plain loop"
+    ):
+        speed.measure(task, "fedavg")
+
+
+def test_the_table_has_a_line_for_every_algorithm_and_medians_of_ratios(speed) -> None:
+    lines = [
+        speed.Line(name, [4000.0, 2000, 3000], [40.0, 10, 50], [2000.0, 4000, 1500], "stack") for name in ("a", "b")
+    ]
+    text = speed.markdown({"A table": lines, "Pictures": lines[:1]})
+    # Ratios of the turns: 100, 200, 60 and 2, 0.5, 2.
+    row = "| a | 3,000 | 40 | 100 | 2,000 | 2 | stack |"
+    assert text.count(row) == 2
+    assert text.index("### A table") < text.index(row) < text.index("### Pictures")
+    assert text.count("| b |") == 1
+
+
+def test_both_kinds_of_task_are_measured(speed) -> None:
+    tabular, images = speed.tasks(federation(), federation())
+    assert (tabular.model, images.model) == ("mlp", "cnn")
+    assert "SYNTHETIC" in images.title
