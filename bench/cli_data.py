@@ -104,7 +104,7 @@ def prepare(
     for folder in holdings.discard_damaged(name):
         print(f"{folder}: was damaged, is made anew", file=sys.stderr)
     with _progress() as watcher, fetch.watched(watcher):
-        federation = load_dataset(name, data, **dict(map(_option, options or [])))
+        federation = load_dataset(name, data, **dict(map(assignment, options or [])))
     sizes = {
         part: sum(len(split) for client in federation.clients if (split := getattr(client, part)) is not None)
         for part in ("train", "validation", "test")
@@ -126,7 +126,7 @@ def plot(
     from bench.report.figures import partition
     from bench.report.tables import titled
 
-    federation = load_dataset(name, data, **dict(map(_option, options or [])))
+    federation = load_dataset(name, data, **dict(map(assignment, options or [])))
     if federation.task == "segmentation":
         raise SpecError(f"{name}: its targets are masks, not classes; there is no partition of classes to draw")
     counts = [client.train.y.flatten().long().bincount(minlength=federation.classes) for client in federation.clients]
@@ -152,7 +152,7 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
         )
 
 
-def _option(text: str) -> tuple[str, Any]:
+def assignment(text: str) -> tuple[str, Any]:
     """``name=value``; the value is read as in a study, and as words where it is nothing else."""
     option, equals, value = text.partition("=")
     if not equals:

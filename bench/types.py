@@ -162,10 +162,10 @@ class Federation:
                 digest.update(f"|{client.name}".encode())
                 for array in () if split is None else (split.x, split.y):
                     digest.update(f"|{tuple(array.shape)}|{array.dtype}|".encode())
-                    digest.update(array.contiguous().numpy())
+                    digest.update(array.contiguous().numpy().data)
         if self.embeddings is not None:
             digest.update(f"|embeddings|{tuple(self.embeddings.shape)}|".encode())
-            digest.update(self.embeddings.contiguous().numpy())
+            digest.update(self.embeddings.contiguous().numpy().data)
         return digest.hexdigest()
 
 

@@ -66,7 +66,7 @@ def tasks(tabular: Federation, images: Federation) -> list[Task]:
         ),
         Task(
             "SYNTHETIC 28 x 28 images, cnn with 16 channels, mini-batches of 16", images, "cnn",
-            Budget(rounds=2, local_steps=5, batch_size=16), (1e-3, 3e-4), range(2), functional.cross_entropy,
+            Budget(rounds=2, local_steps=4, batch_size=16), (1e-3,), range(2), functional.cross_entropy,
         ),
     ]  # fmt: skip
 

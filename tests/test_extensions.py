@@ -217,9 +217,9 @@ def test_a_model_of_a_package_is_built_and_trained(install) -> None:
 
 
 def test_a_data_set_of_a_package_has_its_card_and_its_options(install) -> None:
-    install("datasets", {"readmission": "readmission"}, {
-        "readmission.py": DATA["readmission.py"], "readmission.md": "# readmission\n\n| Licence | ours |\n",
-    })  # fmt: skip
+    source = DATA["readmission.py"].replace("= 0.25", "= SHARE").replace("FEATURES =", "SHARE = 0.25\nFEATURES =")
+    files = {"readmission.py": source, "readmission.md": "# readmission\n\n| Licence | ours |\n"}
+    install("datasets", {"readmission": "readmission"}, files)
     card = cards.read("readmission")
     assert (card.facts, card.options) == ({"Licence": "ours"}, {"test_share": 0.25})
     with pytest.raises(SpecError, match="no option 'test_shares': did you mean 'test_share'"):

@@ -97,8 +97,8 @@ def test_method_without_a_grid_has_one_setting(write):
 def test_printed_numbers_come_from_the_paper_s_folder(write):
     study = spec.read(write(GOOD))
     numbers = study.printed(study.tables["mine/first"])
-    assert {"method": "FedAdam", "checkpoint": "local", "value": 0.742, "ci95": 0.0} in numbers
-    assert len([number for number in numbers if number["method"] == "FedAdam"]) == 2
+    assert spec.Number("FedAdam", "local", 0.742, 0.0) in numbers
+    assert len([number for number in numbers if number.method == "FedAdam"]) == 2
 
 
 def test_methods_behind_a_figure_are_those_of_its_tables(write):
@@ -187,7 +187,7 @@ BAD = {
         'paper = "fend"',
         "paper = 'fend' has no printed numbers: did you mean 'fenda'",
     ),
-    "figure of an unknown table": ('tables = ["mine/first"]', 'tables = ["mine/frst"]', "figures[0].tables[0] = "),
+    "figure of an unknown table": ('tables = ["mine/first"]', 'tables = ["mine/frst"]', "figures[0]: table = "),
     "figure of an unknown kind": ('kind = "bars"', 'kind = "pie"', "figures[0] = "),
 }
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from bench.algorithms.base import Batch, Site, Tree
 from bench.algorithms.fedper import FedPer
+from bench.models.functional import Model
 from bench.registry import register
 
 
@@ -18,17 +19,24 @@ class FedBABU(FedPer):
 
     w_base = sum_i (n_i / n) w_base,i in every round. The head keeps its random initial weights, the same everywhere,
     until fine-tuning, local steps on F_i(w_base, w_head) of both, which takes ``epochs`` epochs at the same learning
-    rate with a fresh optimiser. PLayer-FL's numbers are of ``head_only``, with one epoch. Of the checkpoints only
-    "latest" is sure to be fine-tuned.
+    rate with a fresh optimiser. PLayer-FL's numbers are of ``head_only``, with one epoch, and of its CNNs all linear
+    layers are the head: the base is the model's first ``layers``, where that is given. Of the checkpoints only "latest"
+    is sure to be fine-tuned.
 
     Paper: Oh, Kim & Yun, 2022, algorithm 1.
     Variant: the whole model is fine-tuned, or the head alone.
-    Defaults: epochs = 5; head_only = false.
+    Defaults: epochs = 5; head_only = false; layers = none.
     Travels: d_base up, d_base down.
     """
 
     epochs: int = 5
     head_only: bool = False
+    layers: int | None = None
+
+    def shared(self, name: str, model: Model) -> bool:
+        if self.layers is None:
+            return super().shared(name, model)
+        return model.layers.index(name.rpartition(".")[0]) < self.layers
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         return {**super().init_client(w, site), "fresh": site.optimizer.init(w)}

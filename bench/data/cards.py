@@ -5,7 +5,6 @@ A card tells everything about a data set without importing it, which would impor
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +119,7 @@ def parse(entry: registry.Entry, text: str) -> Card:
         dict(FACT.findall(text.partition("\n## ")[0])),
         " ".join(citation[1].split()) if citation else "",
         tuple(_needed(row) for row in table[1].splitlines()) if table else (),
-        _options(entry),
+        registry.defaults("datasets", entry.name),
     )
 
 
@@ -129,11 +128,3 @@ def _needed(row: str) -> Needed:
     quoted = re.compile(r"`([^`]+)`")
     found = quoted.search(digest)
     return Needed(tuple(quoted.findall(names)), int(size) if size else None, found[1] if found else None)
-
-
-def _options(entry: registry.Entry) -> dict[str, Any]:
-    for node in ast.parse(entry.file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == entry.definition:
-            defaults = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            return {option.arg: ast.literal_eval(default) for option, default in defaults if default is not None}
-    return {}

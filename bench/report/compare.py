@@ -12,6 +12,7 @@ import numpy as np
 from bench.report import stats
 from bench.report.agreement import Held, RankCorrelation, agrees, beats, conclusions, held, rank_correlation, within
 from bench.report.ranks import RankReport, rank
+from bench.spec import PAPER
 from bench.types import SilobenchError
 
 if TYPE_CHECKING:
@@ -38,26 +39,38 @@ def verdict(
 
 
 def judge(spec: TableSpec, cells: Sequence[Cell]) -> list[Cell]:
-    """``cells`` with verdicts and asterisks. The silo mean is that of the silo row's last checkpoint."""
-    silos = [cell for cell in cells if cell.method == spec.silo and cell.client == "all"]
-    silo = silos[-1] if silos else None
-    return [_judged(spec, cell, silo) for cell in cells]
+    """``cells`` with verdicts and asterisks, each held against the last checkpoint of the silo row, same client.
+
+    Only a table of the paper's budget has verdicts. Single clients have asterisks where they have columns of their own.
+    """
+    silos = {cell.client: cell for cell in cells if cell.method == spec.silo and spec.better_or_worse}
+    starred = [client for client in silos if client == "all" or spec.columns == "clients"]
+    return [
+        _starred(spec, _judged(spec, cell, silos.get(cell.client)), silos[cell.client])
+        if cell.client in starred and cell.method not in (spec.silo, *spec.baselines)
+        else _judged(spec, cell, silos.get(cell.client))
+        for cell in cells
+    ]
 
 
 def _judged(spec: TableSpec, cell: Cell, silo: Cell | None) -> Cell:
     if cell.state:
-        cell = replace(cell, verdict=cell.state)
-    elif cell.mean is not None and cell.printed is not None:
-        other = silo if cell.method != spec.silo else None
-        means = (other.mean, other.printed) if other else (None, None)
-        found = verdict(cell.mean, _radius(spec, cell), cell.printed, cell.printed_ci95, *means)
-        cell = replace(cell, verdict=found)
-    if silo is None or cell.client != "all" or cell.method in (spec.silo, *spec.baselines):
+        return replace(cell, verdict=cell.state)
+    if cell.mean is None or cell.printed is None or spec.profile != PAPER:
         return cell
+    means = (silo.mean, silo.printed) if silo and cell.method != spec.silo else (None, None)
+    return replace(cell, verdict=verdict(cell.mean, _radius(spec, cell), cell.printed, cell.printed_ci95, *means))
+
+
+def _starred(spec: TableSpec, cell: Cell, silo: Cell) -> Cell:
+    def above(mean: float | None, radius: float | None, other: float | None, other_radius: float | None) -> bool:
+        means = (None if each is None else spec.sign * each for each in (mean, other))
+        return beats(next(means), radius, next(means), other_radius)
+
     return replace(
         cell,
-        above_silo=beats(cell.mean, cell.ci95, silo.mean, silo.ci95),
-        printed_above_silo=beats(cell.printed, cell.printed_ci95, silo.printed, silo.printed_ci95),
+        above_silo=above(cell.mean, cell.ci95, silo.mean, silo.ci95),
+        printed_above_silo=above(cell.printed, cell.printed_ci95, silo.printed, silo.printed_ci95),
     )
 
 
@@ -83,21 +96,21 @@ class Agreement:
 
 
 def agreement(table: Table) -> Agreement | None:
-    """Ours against the printed numbers; None where nothing is printed.
+    """Ours against the printed numbers; None where nothing is printed, or the budget is not the paper's.
 
     A method counts by the better of its printed checkpoints (as FENDA-FL ranks strategies), and only when all of
-    them have a number of ours. A printed tie is no ordering, and a tie of ours does not hold one.
+    them have a number of ours. A printed tie is no ordering, and a tie of ours does not hold one. Where clients have
+    columns, methods are ordered in each of them.
     """
-    cells = [cell for cell in table.overall if cell.printed is not None]
-    if not cells:
+    cells = [cell for cell in table.judged if cell.printed is not None]
+    if not cells or table.spec.profile != PAPER:
         return None
-    ours, printed = {}, {}
-    for row in table.spec.rows:
-        own = [cell for cell in cells if cell.method == row.method]
-        means = [cell.mean for cell in own if cell.mean is not None]
-        if own and len(means) == len(own):
-            ours[row.method] = max(means)
-            printed[row.method] = max(cell.printed for cell in own if cell.printed is not None)
+    orders = [
+        order
+        for client in dict.fromkeys(cell.client for cell in cells)
+        if (order := _order(table, [cell for cell in cells if cell.client == client]))
+    ]
+    orderings = [held(conclusions(printed), conclusions(ours)) for ours, printed in orders]
     starred = [cell for cell in cells if cell.printed_above_silo]
     return Agreement(
         cells=within(
@@ -107,10 +120,24 @@ def agreement(table: Table) -> Agreement | None:
         ),
         same_side=[cell.verdict for cell in cells].count("same side"),
         asterisks=Held(sum(cell.above_silo for cell in starred), len(starred)),
-        methods=len(printed),
-        orderings=held(conclusions(printed), conclusions(ours)),
-        correlation=rank_correlation(ours, printed),
+        methods=max((len(printed) for _, printed in orders), default=0),
+        orderings=Held(sum(each.hold for each in orderings), sum(each.of for each in orderings)),
+        correlation=rank_correlation(*orders[0]) if len(orders) == 1 else None,
     )
+
+
+def _order(table: Table, cells: Sequence[Cell]) -> tuple[dict[str, float], dict[str, float]] | None:
+    """Ours and the printed numbers of one column by method, higher is better; None where no order is one."""
+    if not table.spec.better_or_worse:
+        return None
+    ours, printed = {}, {}
+    for row in table.spec.rows:
+        own = [cell for cell in cells if cell.method == row.method]
+        means = [cell.mean for cell in own if cell.mean is not None]
+        if own and len(means) == len(own):
+            ours[row.method] = max(table.spec.sign * mean for mean in means)
+            printed[row.method] = max(table.spec.sign * cell.printed for cell in own if cell.printed is not None)
+    return ours, printed
 
 
 def ranks(table: Table) -> RankReport:
@@ -118,37 +145,49 @@ def ranks(table: Table) -> RankReport:
 
     Each method counts by its row's last checkpoint; rows showing one client's model of a method that has a row of
     its own are left out, and so are clients without a value for every method. Raises :class:`SilobenchError` when
-    a run is missing or diverged, or fewer than two clients or methods are left.
+    a run is missing or diverged and the table is not partial, or fewer than two clients or methods are left.
     """
     owned = {row.of for row in table.spec.rows if row.model is None}
     rows = [row for row in table.spec.rows if row.model is None or row.of not in owned]
     columns = []
     for row in rows:
-        own = [cell for cell in table.cells if (cell.method, cell.checkpoint) == (row.method, row.checkpoints[-1])]
-        if own[0].state in ("missing", "diverged"):
-            raise SilobenchError(f"rank tests need every run, and {row.method} has {own[0].note}; run it again first")
-        columns.append([np.nan if cell.mean is None else cell.mean for cell in own[1:]])
+        own = [
+            cell
+            for cell in table.cells
+            if (cell.method, cell.checkpoint) == (row.method, row.checkpoints[-1]) and cell.client != "all"
+        ]
+        lost = next((cell.note for cell in own if cell.state in ("missing", "diverged")), None)
+        if lost and not table.partial:
+            raise SilobenchError(f"rank tests need every run, and {row.method} has {lost}; run it again first")
+        columns.append([np.nan if cell.mean is None else table.spec.sign * cell.mean for cell in own])
     values = np.array(columns).T
     return rank([row.method for row in rows], values[~np.isnan(values).any(axis=1)])
 
 
 def remarks(table: Table) -> Iterable[str]:
     """The lines of the foot on verdicts, asterisks, agreement and ranks."""
-    silo = table.spec.silo if any(row.method == table.spec.silo for row in table.spec.rows) else None
+    spec = table.spec
+    silo = spec.silo if spec.better_or_worse and any(row.method == spec.silo for row in spec.rows) else None
     found = agreement(table)
     if found:
         side = f'else "same side" when both lie on the same side of their own {silo} mean, ' if silo else ""
         own = f" (so is a {silo} that does not agree)" if silo else ""
         rule = "the sum of both radii (an absent radius is 0)"
-        if table.spec.one_run:
+        if spec.one_run:
             rule = "the radius of the 95 % interval for one further run of ours (printed numbers are of one run each)"
         yield f'Verdict: "agrees" when |ours - printed| is at most {rule}, {side}else "off"{own}.'
         yield _agreed(found)
-    if silo:
+    if spec.profile != PAPER:
+        yield (
+            f"Profile {spec.profile}: less than the study asks for (seeds, rounds, settings or data). Printed numbers "
+            f"are of another budget and stand here for orientation; nothing is said to agree with them."
+        )
+    if silo and any(cell.ci95 is not None for cell in table.shown):
         whose = " (ours beside our silo, printed beside the printed one)" if found else ""
-        yield f"*: mean - radius > {silo} mean + {silo} radius{whose}."
-    if table.spec.ranks:
-        yield from _ranked(table)
+        better = "mean - radius > {0} mean + {0} radius" if spec.sign > 0 else "mean + radius < {0} mean - {0} radius"
+        yield f"*: {better.format(silo)}{whose}."
+    if spec.ranks:
+        yield from ranked(table)
 
 
 def _agreed(found: Agreement) -> str:
@@ -164,17 +203,19 @@ def _agreed(found: Agreement) -> str:
     return f"Agreement: {'; '.join(parts)} (a method counts by the better of its checkpoints)."
 
 
-def _ranked(table: Table) -> Iterable[str]:
+def ranked(table: Table) -> Iterable[str]:
+    """The lines of the foot on rank tests, or on why there are none."""
     try:
         report = ranks(table)
     except SilobenchError as error:
         yield f"Ranks: none; {error}."
         return
-    k, n, order = len(report.methods), report.blocks, report.order
+    k, n, order, block = len(report.methods), report.blocks, report.order, table.spec.block
     whole = n == len(table.clients)
-    clients = f"{n} clients" if whole else f"the {n} of {len(table.clients)} clients with a value of every method"
+    blocks = f"{n} {block}" if whole else f"the {n} of {len(table.clients)} {block} with a value of every method"
+    value = f"a block is one of these {block}" if block != "clients" else "a block is a client"
     yield (
-        f"Average ranks over {clients} (1 is best; a block is a client, its values are means over runs, the last "
+        f"Average ranks over {blocks} (1 is best; {value}, its values are {table.spec.center}s over runs, the last "
         f"checkpoint of each row counts): {', '.join(f'{report.methods[i]} {report.average[i]:.2f}' for i in order)}."
     )
     yield (

@@ -59,8 +59,14 @@ def _number(mean: float | None, radius: float | None, starred: bool, digits: int
 
 def render(table: Table) -> str:
     """The table as aligned plain text, one line per cell, followed by its foot."""
-    heads = ("Method", "Checkpoint", "Ours", "Normal ±", "Printed", "Difference", "Verdict")
-    lines = [(cell.method, HEADINGS[cell.checkpoint], *shown(cell, table.spec.digits)) for cell in table.overall]
+    heads = ("Method", "Checkpoint", _block(table), "Ours", "Normal ±", "Printed", "Difference", "Verdict")
+    names = {"all": _summary(table)} | {str(number): name for number, name in enumerate(table.clients)}
+    lines = [
+        (cell.method, HEADINGS[cell.checkpoint], names[cell.client], *shown(cell, _digits(table, cell)))
+        for cell in table.shown
+    ]
+    if table.spec.columns == "checkpoints":
+        heads, lines = heads[:2] + heads[3:], [line[:2] + line[3:] for line in lines]
     columns = [column for column in zip(heads, *lines, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     text = [
@@ -73,23 +79,52 @@ def render(table: Table) -> str:
 
 
 def document(table: Table, form: str) -> str:
-    """The table as one "html", "md" or "tex" file: methods as rows, checkpoint rules as columns."""
-    digits = table.spec.digits
-    cells = {(cell.method, cell.checkpoint): shown(cell, digits) for cell in table.overall}
+    """The table as one "html", "md" or "tex" file: methods as rows, checkpoint rules or clients as columns."""
+    headings, rows = layout(table)
     return (
         templates()
         .get_template(f"table.{form}.j2")
         .render(
             table=table,
-            headings=[HEADINGS[checkpoint] for checkpoint in table.checkpoints],
-            rows=[
-                (row.method, [cells.get((row.method, checkpoint)) for checkpoint in table.checkpoints])
-                for row in table.spec.rows
-            ],
-            printed=any(cell.printed is not None for cell in table.overall),
+            headings=headings,
+            rows=rows,
+            printed=any(cell.printed is not None for cell in table.shown),
             marks=MARKS,
         )
     )
+
+
+def layout(table: Table) -> tuple[list[str], list[tuple[str, list[Shown | None]]]]:
+    """The headings of a table's columns, and of each row its name and cells, None where nothing is to show."""
+    cells = {(cell.method, cell.checkpoint, cell.client): shown(cell, _digits(table, cell)) for cell in table.cells}
+    if table.spec.columns == "checkpoints":
+        return [HEADINGS[checkpoint] for checkpoint in table.checkpoints], [
+            (row.method, [cells.get((row.method, checkpoint, "all")) for checkpoint in table.checkpoints])
+            for row in table.spec.rows
+        ]
+    places = ["all", *map(str, range(len(table.clients)))]
+    several = len(table.checkpoints) > 1
+    return [_summary(table), *table.clients], [
+        (
+            f"{row.method}, {HEADINGS[checkpoint].lower()}" if several else row.method,
+            [cells.get((row.method, checkpoint, place)) for place in places],
+        )
+        for row in table.spec.rows
+        for checkpoint in row.checkpoints
+    ]
+
+
+def _block(table: Table) -> str:
+    """What a column is, where columns are not checkpoints."""
+    return table.spec.block.removesuffix("s").capitalize()
+
+
+def _summary(table: Table) -> str:
+    return "Mean" if table.spec.summary == "mean" else "Mean rank"
+
+
+def _digits(table: Table, cell: Cell) -> int:
+    return 2 if table.spec.summary == "rank" and cell.client == "all" else table.spec.digits
 
 
 def write(table: Table, stem: Path, forms: Iterable[str] = FORMS) -> list[Path]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -14,12 +12,11 @@ WEB = ("https://", "http://")
 def html(text: str) -> str:
     """``text`` as HTML whose topmost heading is an h2; tables scroll in a box of their own.
 
-    Only links to the web stay links: files that lie beside the text do not lie beside the page.
+    Only links to the web stay links: files that lie beside the text do not lie beside the page. Of an image its words
+    are left.
     """
-    reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    reader.add_render_rule(
-        "table_open", lambda *_: '<div class="wide" role="region" aria-label="Table" tabindex="0"><table>'
-    )
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    reader.add_render_rule("table_open", lambda *_: f"{BOX}<table>")
     reader.add_render_rule("table_close", lambda *_: "</table></div>\n")
     tokens = reader.parse(text)
     for token in tokens:
@@ -41,15 +38,12 @@ def _fit(token: Token) -> None:
         token.children = _linked(token.children)
 
 
-def _linked(tokens: Sequence[Token]) -> list[Token]:
-    """``tokens`` without the links that would lead nowhere; their words stay."""
-    kept, outer = [], []
+def _linked(tokens: list[Token]) -> list[Token]:
+    """``tokens`` without images and the links that would lead nowhere; their words stay."""
+    kept, web = [], True
     for token in tokens:
         if token.type == "link_open":
-            outer.append(str(token.attrGet("href")).startswith(WEB))
-        web = outer[-1] if token.type in ("link_open", "link_close") else True
-        if token.type == "link_close":
-            outer.pop()
-        if web:
-            kept.append(token)
+            web = str(token.attrGet("href")).startswith(WEB)
+        if web or token.type not in ("link_open", "link_close"):
+            kept.append(Token("text", "", 0, content=token.content) if token.type == "image" else token)
     return kept

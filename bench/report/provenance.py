@@ -34,12 +34,19 @@ class Source(NamedTuple):
     runs: tuple[Run, ...]
 
 
-def sources(table: Table, chosen: Mapping[str, Chosen]) -> list[Source]:
-    """What stands behind the table's rows, in their order; rows made from the same runs share a source."""
+def behind(table: Table) -> dict[str, list[str]]:
+    """The methods whose runs a table is made from, by key: the rows made of each; none where it is only compared."""
     rows: dict[str, list[str]] = {}
     for row in table.spec.rows:
         rows.setdefault(row.of, []).append(row.method)
-    return [_source(tuple(methods), chosen[of]) for of, methods in rows.items()]
+    for method in table.spec.against:
+        rows.setdefault(method, [])
+    return rows
+
+
+def sources(table: Table, chosen: Mapping[str, Chosen]) -> list[Source]:
+    """What stands behind the table's rows, in their order; rows made from the same runs share a source."""
+    return [_source(tuple(rows) or (of,), chosen[of]) for of, rows in behind(table).items()]
 
 
 def versions(records: Iterable[Record]) -> list[str]:

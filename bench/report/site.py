@@ -25,8 +25,9 @@ from bench.report import html, prose
 from bench.report.audit import Audit
 from bench.report.compare import Agreement, agreement
 from bench.report.forest import Forest
-from bench.report.provenance import Source, sources, versions
+from bench.report.provenance import Source, behind, sources, versions
 from bench.report.tables import HEADINGS, Cell, Record, Table
+from bench.spec import PAPER
 from bench.types import Chosen, SpecError
 
 OVERVIEW = "index.html"
@@ -37,20 +38,27 @@ CLAIMS = ("does not follow", "cannot be checked", "follows")
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table and the runs behind it: ``chosen`` settings by the key that the table's rows are ``of``.
-
-    ``profile`` names the budget of the runs where it is not the paper's.
-    """
+    """A table and the runs behind it: ``chosen`` settings by the key that the table's rows are ``of``."""
 
     table: Table
     chosen: Mapping[str, Chosen]
-    profile: str = ""
 
     @property
     def records(self) -> list[Record]:
         """The records of all runs behind the table that there are."""
-        used = dict.fromkeys(row.of for row in self.table.spec.rows)
-        return [record for of in used for record in self.chosen[of].records if record is not None]
+        return [record for of in behind(self.table) for record in self.chosen[of].records if record is not None]
+
+    @property
+    def marks(self) -> list[str]:
+        """What a reader has to know before any number of the table."""
+        spec, table = self.table.spec, self.table
+        found = {
+            "synthetic data": table.synthetic,
+            f"{spec.profile} profile": spec.profile != PAPER,
+            "partial": table.partial,
+            "incomplete": bool(table.incomplete),
+        }
+        return [mark for mark, holds in found.items() if holds]
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,7 @@ class Page:
 
 
 class Line(NamedTuple):
-    """A cell over all clients, as a line of a table."""
+    """A cell as it is shown: over all clients, or of one of them."""
 
     cell: Cell
     checkpoint: str
@@ -125,9 +133,14 @@ class Tally(NamedTuple):
     held: Agreement
 
     @property
+    def cells(self) -> int:
+        """How many there are."""
+        return sum(self.counts.values())
+
+    @property
     def numberless(self) -> int:
         """How many have no number of ours."""
-        return self.held.cells.of - sum(self.counts.get(word, 0) for word in ("agrees", "same side", "off"))
+        return self.cells - sum(self.counts.get(word, 0) for word in ("agrees", "same side", "off"))
 
 
 def write(pages: Sequence[Page], folder: Path) -> list[Path]:
@@ -150,7 +163,7 @@ def tally(table: Table) -> Tally | None:
     held = agreement(table)
     if held is None:
         return None
-    found = [cell.verdict for cell in table.overall if cell.printed is not None]
+    found = [cell.verdict for cell in table.judged if cell.printed is not None]
     counts = {verdict: found.count(verdict) for verdict in VERDICTS if verdict in found}
     return Tally(counts, held)
 
@@ -171,6 +184,7 @@ def _document(template: str, pages: Sequence[Page], **more: Any) -> str:
             anchor=_anchor,
             tally=tally,
             lines=_lines,
+            caption=_caption,
             by_client=_by_client,
             forest=Forest.of,
             sources=_sources,
@@ -196,23 +210,40 @@ def _anchor(kind: str, name: str) -> str:
 
 
 def _lines(table: Table) -> list[Line]:
-    return [Line(cell, HEADINGS[cell.checkpoint], html.shown(cell, table.spec.digits)) for cell in table.overall]
+    return [_line(table, cell) for cell in table.overall]
+
+
+def _line(table: Table, cell: Cell) -> Line:
+    return Line(cell, HEADINGS[cell.checkpoint], html.shown(cell, table.spec.digits))
 
 
 def _by_client(table: Table) -> list[tuple[Line, list[Line]]]:
-    """Each cell over all clients with those of the single clients."""
-    digits = table.spec.digits
-    return [
-        (
-            line,
-            [
-                Line(cell, line.checkpoint, html.shown(cell, digits))
-                for cell in table.cells
-                if cell.client != "all" and (cell.method, cell.checkpoint) == (line.cell.method, line.cell.checkpoint)
-            ],
-        )
-        for line in _lines(table)
-    ]
+    """Each cell over all clients with those of the single clients; empty where a score has no single clients."""
+    own: dict[tuple[str, str], list[Line]] = {}
+    for cell in table.cells:
+        if cell.client != "all":
+            own.setdefault((cell.method, cell.checkpoint), []).append(_line(table, cell))
+    return [(line, own[line.cell.method, line.cell.checkpoint]) for line in _lines(table)] if own else []
+
+
+def _caption(table: Table) -> str:
+    """What the numbers of a table are, in a sentence."""
+    spec = table.spec
+    metric = " or ".join(dict.fromkeys(spec.metric_of(row) for row in spec.rows))
+    what = {
+        "mean": metric,
+        "fairness": f"Variance of {metric} over clients, lower is fairer,",
+        "participation": f"Share of clients who gain {metric} by taking part",
+        "parameters": "Trained numbers of a model",
+        "floats_up": "Floats that a client sends each round",
+        "floats_down": "Floats that a client receives each round",
+    }
+    text = f"{what[spec.value]} on {spec.dataset}"
+    if any(cell.ci95 is not None for cell in table.shown):
+        text += f", {spec.center} ± radius of its 95 % interval"
+    if any(cell.above_silo or cell.printed_above_silo for cell in table.shown):
+        text += f"; * above {spec.silo} by more than both radii"
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _sources(exhibit: Exhibit) -> list[Source]:

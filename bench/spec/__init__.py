@@ -24,7 +24,8 @@ A study names data, budget, seeds, methods with what they search, and the tables
     range.lr = { low = 1e-4, high = 1.0, log = true }
     search = { kind = "random", trials = 20 }
 
-An option of a data set may be ``{ from = "seed" }``: then each seed has a split of its own.
+Tables and figures are described in bench.spec.exhibits, profiles in bench.spec.profiles, tables over several studies in
+bench.spec.joined. An option of a data set may be ``{ from = "seed" }``: then each seed has a split of its own.
 Names are looked up in the source files of what they name, so that checking needs neither torch nor the data.
 """
 
@@ -38,48 +39,82 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from bench.registry import folder
-from bench.spec.sections import (
+from bench.spec import joined, profiles
+from bench.spec.exhibits import (
     AlphaSection,
     BarsSection,
-    Choice,
-    RangeSection,
-    Rule,
-    SearchSection,
-    StudySection,
+    ClientsSection,
+    CurvesSection,
+    HeatmapSection,
+    JoinedSection,
+    JointSection,
+    LayersSection,
+    PartitionSection,
+    RanksSection,
     TableSection,
-    first_fault,
+    TrajectoriesSection,
 )
+from bench.spec.joined import Joined
+from bench.spec.keys import Choice, first_fault
+from bench.spec.printed import Number
+from bench.spec.profiles import PAPER
+from bench.spec.sections import RangeSection, Rule, SearchSection, StudySection
 from bench.spec.study import MAXIMAL_RUNS, Method, Setting, StudySpec, build
 from bench.types import SpecError
 
 __all__ = [
     "MAXIMAL_RUNS",
+    "PAPER",
     "AlphaSection",
     "BarsSection",
     "Choice",
+    "ClientsSection",
+    "CurvesSection",
+    "HeatmapSection",
+    "Joined",
+    "JointSection",
+    "LayersSection",
     "Method",
+    "Number",
+    "PartitionSection",
     "Published",
     "RangeSection",
+    "RanksSection",
     "Rule",
     "SearchSection",
     "Setting",
     "StudySpec",
     "TableSection",
+    "TrajectoriesSection",
+    "joint",
+    "profile_names",
     "published",
     "read",
 ]
 
 
-def read(file: Path) -> StudySpec:
-    """The study in ``file``; raises :class:`SpecError` naming the file, the key and what was expected."""
+def read(file: Path, profile: str = PAPER) -> StudySpec:
+    """The study in ``file``, as it stands or with a ``profile`` over it.
+
+    Raises :class:`SpecError` naming the file, the key and what was expected.
+    """
+    where = str(file) if profile == PAPER else f"{file}, profile {profile}"
+    parsed = _parse(file)
     try:
-        section = StudySection.model_validate(_parse(file))
-    except ValidationError as error:
-        raise SpecError(f"{file}: {first_fault(error)}") from None
-    try:
-        return build(file, section)
+        content = profiles.laid_over(parsed, profile)
     except SpecError as error:
         raise SpecError(f"{file}: {error}") from None
+    try:
+        return build(file, StudySection.model_validate(content), profile)
+    except ValidationError as error:
+        raise SpecError(f"{where}: {first_fault(error)}") from None
+    except SpecError as error:
+        raise SpecError(f"{where}: {error}") from None
+
+
+def profile_names(file: Path) -> list[str]:
+    """The profiles that the study in ``file`` can be read with, that of the paper first."""
+    return profiles.names(_parse(file))
 
 
 @dataclass(frozen=True)
@@ -92,19 +127,42 @@ class Published:
 
 
 def published(kind: Literal["tables", "figures"]) -> dict[str, Published]:
-    """Every table or figure of the studies in experiments/, by id."""
+    """Every table or figure of the studies in experiments/, by id; those of several studies are :func:`joint`."""
     found: dict[str, Published] = {}
     for file in sorted(folder("experiments").glob("*/*.toml")):
-        content = _parse(file)
-        if "methods" not in content:
-            continue  # a paper's printed numbers
+        if "methods" not in _parse(file):
+            continue  # a paper's printed numbers, or joint tables
         study = read(file)
         for section in (study.tables if kind == "tables" else study.figures).values():
             entry = Published(section.id, section.title or study.title, file)
-            if entry.id in found:
-                raise SpecError(f"{file}: {kind}: {entry.id!r} stands in {found[entry.id].file} already")
+            _refuse_another(kind, file, entry.id, {name: known.file for name, known in found.items()})
             found[entry.id] = entry
     return found
+
+
+def joint(kind: Literal["tables", "figures"]) -> dict[str, Joined]:
+    """By the id of every table over several studies of experiments/, or figure of one: the file's content."""
+    known = {name: entry.file for name, entry in published(kind).items()}
+    tables = published("tables")
+    found: dict[str, Joined] = {}
+    for file in sorted(folder("experiments").glob("*/*.toml")):
+        if "joint" not in (content := _parse(file)):
+            continue
+        try:
+            content_of = joined.build(file, JoinedSection.model_validate(content), tables)
+        except ValidationError as error:
+            raise SpecError(f"{file}: {first_fault(error)}") from None
+        except SpecError as error:
+            raise SpecError(f"{file}: {error}") from None
+        for name in content_of.tables if kind == "tables" else content_of.figures:
+            _refuse_another(kind, file, name, known)
+            known[name], found[name] = file, content_of
+    return found
+
+
+def _refuse_another(kind: str, file: Path, name: str, known: dict[str, Path]) -> None:
+    if name in known:
+        raise SpecError(f"{file}: {kind}: {name!r} stands in {known[name]} already")
 
 
 def _parse(file: Path) -> dict[str, Any]:

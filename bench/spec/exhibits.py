@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -198,7 +198,7 @@ class CurvesSection(Figure):
 class LayersSection(OfMethod):
     """What the method ``of`` the study watches layer by layer, ``traces``, a line for each client.
 
-    Values are divided by the ``first`` layer's or the least (``min``) of each client; ``names`` are those of the layers.
+    Values are divided by the ``first`` layer's or the least (``min``) of each client; ``names`` are the layers'.
     """
 
     kind: Literal["layers"]
@@ -210,9 +210,10 @@ class LayersSection(OfMethod):
 
 
 class PartitionSection(Figure):
-    """Which client holds how many training samples of which class of the study's data."""
+    """Which client holds how many training samples of which class, of the study's ``data`` set with this label."""
 
     kind: Literal["partition"]
+    data: str | None = None
 
 
 FigureSection = Annotated[
@@ -264,7 +265,3 @@ class JoinedSection(Section):
     joint: Annotated[list[JointSection], Field(min_length=1)]
     paper: str | None = None
     figures: list[RanksSection] = []
-
-    @property
-    def of(self) -> dict[str, Any]:
-        return {section.id: section for section in self.joint}

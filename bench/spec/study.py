@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 import re
@@ -12,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from bench import registry, settings
-from bench.registry import Kind, catalogue, folder
-from bench.spec.sections import (
-    AlphaSection,
+from bench.registry import Kind, catalogue
+from bench.spec import printed
+from bench.spec.exhibits import (
     BarsSection,
-    BudgetSection,
-    Choice,
-    MethodSection,
-    RangeSection,
+    FigureSection,
+    OfMethod,
+    OfTable,
+    PartitionSection,
     RowSection,
-    Rule,
-    SearchSection,
-    StudySection,
     TableSection,
 )
+from bench.spec.keys import Choice
+from bench.spec.profiles import PAPER
+from bench.spec.sections import BudgetSection, MethodSection, RangeSection, Rule, SearchSection, StudySection
 from bench.types import Budget, SpecError, nearest
 
 # A larger study is a slip of the pen: at a hundred runs a second it would take three hours.
@@ -62,7 +61,7 @@ class Method:
     @property
     def tried(self) -> int:
         """How many settings the search tries."""
-        if self.search.trials is not None:
+        if self.search.trials is not None and self.axes:
             return self.search.trials
         return math.prod(len(axis) for axis in self.axes.values() if isinstance(axis, tuple))
 
@@ -107,7 +106,8 @@ class StudySpec:
     """A study that can be run: ``methods`` by key in the order of the file, ``tables`` and ``figures`` by id.
 
     ``paper`` is the folder of experiments/ whose printed numbers stand beside ours, ``rule`` the selection rule,
-    ``data`` the names or labels of its data sets.
+    ``data`` the names or labels of its data sets. ``profile`` is "paper" for the file as it stands, or names what was
+    laid over it (see bench.spec.profiles).
     """
 
     file: Path
@@ -118,14 +118,18 @@ class StudySpec:
     rule: Rule
     methods: Mapping[str, Method]
     tables: Mapping[str, TableSection]
-    figures: Mapping[str, BarsSection | AlphaSection]
+    figures: Mapping[str, FigureSection]
+    profile: str = PAPER
 
     def methods_behind(self, tables: Iterable[str], figures: Iterable[str]) -> set[str]:
         """The methods whose runs these tables and figures (ids) are made from."""
-        drawn = [self.figures[figure] for figure in figures]
-        bars = (table for figure in drawn if isinstance(figure, BarsSection) for table in figure.tables)
-        rows = {row.of for table in (*tables, *bars) for row in self.tables[table].rows}
-        return rows | {figure.of for figure in drawn if isinstance(figure, AlphaSection)}
+        shown = [self.figures[figure] for figure in figures]
+        behind = [self.tables[table] for table in (*tables, *(table for figure in shown for table in figure.drawn))]
+        return set().union(*(section.methods for section in (*behind, *shown)))
+
+    def stem(self, name: str) -> str:
+        """What the files of a table or figure (id) are called, below the folder of results and without their ending."""
+        return name if self.profile == PAPER else f"{name}-{self.profile}"
 
     def with_a_table(self) -> StudySpec:
         """The study itself, or with a table of all methods for each of its data sets if it names none."""
@@ -137,7 +141,7 @@ class StudySpec:
         for data in self.data:
             keys = [key for key in self.methods if not several or key.endswith(f"@{data}")]
             rows = [RowSection(method=key.partition("@")[0], of=key) for key in keys]
-            table = TableSection(id=f"{stem}-{data}" if several else stem, title=self._title(data), rows=rows)
+            table = TableSection(id=_labelled(stem, data) if several else stem, title=self._title(data), rows=rows)
             tables[table.id] = table
         return replace(self, tables=tables)
 
@@ -148,12 +152,20 @@ class StudySpec:
         """The name of the data set behind a table."""
         return self.methods[table.rows[0].of].data.name
 
-    def printed(self, table: TableSection) -> list[dict[str, Any]]:
-        """The printed numbers {method, checkpoint, value, ci95} of ``table``; none is an empty list."""
-        return [] if table.printed is None else _printed(self.paper, table.printed)
+    def shown_data(self, figure: PartitionSection) -> Choice:
+        """The data set behind a figure of a partition; of one drawn anew for each seed, that of the first."""
+        methods = (method for name, method in self.methods.items() if figure.data in (None, name.rpartition("@")[2]))
+        return next(methods).data_of(self.seeds[0])
+
+    def printed(self, table: TableSection) -> list[printed.Number]:
+        """The printed numbers beside ``table``, in its unit; none is an empty list."""
+        if table.printed is None:
+            return []
+        numbers = printed.at(self.paper, table.printed, by_client=table.columns == "clients")
+        return [number.scaled(table.printed_unit) for number in numbers]
 
 
-def build(file: Path, section: StudySection) -> StudySpec:
+def build(file: Path, section: StudySection, profile: str = PAPER) -> StudySpec:
     """The study that ``section`` describes; raises :class:`SpecError` naming the key and what was expected."""
     _refuse_repetition("seeds", section.seeds)
     several = section.data if isinstance(section.data, list) else [section.data]
@@ -169,9 +181,11 @@ def build(file: Path, section: StudySection) -> StudySpec:
     runs = len(section.seeds) * sum(method.tried for method in methods.values())
     if runs > MAXIMAL_RUNS:
         raise SpecError(f"{runs:,} runs are more than {MAXIMAL_RUNS:,}; give fewer values or seeds")
-    tables = [table for label in labelled for table in _tables(section, label if len(several) > 1 else None)]
+    one = len(several) == 1
+    tables = [table for label in labelled for table in _tables(section, label, one)]
+    figures = [figure for each in section.figures for figure in _figures(section, each, () if one else labelled)]
     _refuse_repetition("tables", [table.id for table in tables])
-    _refuse_repetition("figures", [figure.id for figure in section.figures])
+    _refuse_repetition("figures", [figure.id for figure in figures])
     study = StudySpec(
         file=file,
         title=section.title,
@@ -181,34 +195,68 @@ def build(file: Path, section: StudySection) -> StudySpec:
         rule=section.select.rule,
         methods=methods,
         tables={table.id: table for table in tables},
-        figures={figure.id: figure for figure in section.figures},
+        figures={figure.id: figure for figure in figures},
+        profile=profile,
     )
     for i, table in enumerate(tables):
         _refuse_repetition(f"tables[{i}].rows", [row.method for row in table.rows])
         for j, row in enumerate(table.rows):
             _known(f"tables[{i}].rows[{j}].of", row.of, methods)
+        for method_key in table.against:
+            _known(f"tables[{i}].against", method_key, methods)
         study.printed(table)
-    for i, figure in enumerate(section.figures):
-        if isinstance(figure, BarsSection):
-            for j, table_id in enumerate(figure.tables):
-                _known(f"figures[{i}].tables[{j}]", table_id, study.tables)
-        else:
-            _known(f"figures[{i}].of", figure.of, methods)
+    for i, figure in enumerate(figures):
+        for table_id in figure.drawn:
+            _known(f"figures[{i}]: table", table_id, study.tables)
+        for method_key in sorted(figure.methods):
+            _known(f"figures[{i}]: of", method_key, methods)
+        if isinstance(figure, PartitionSection) and figure.data is not None:
+            _known(f"figures[{i}].data", figure.data, labelled)
     return study
 
 
-def _tables(section: StudySection, label: str | None) -> list[TableSection]:
-    """The study's tables, or with a ``label`` those of one of its data sets."""
-    if label is None:
-        return section.tables
-    return [
-        table.model_copy(update={
-            "id": f"{table.id}-{label}",
-            "title": f"{table.title or section.title} ({label})",
-            "rows": [row.model_copy(update={"of": f"{row.of}@{label}"}) for row in table.rows],
-        })
-        for table in section.tables
-    ]  # fmt: skip
+def _tables(section: StudySection, label: str, one: bool) -> list[TableSection]:
+    """The study's tables as they are for its ``one`` data set, or for one of several."""
+    made = []
+    for table in section.tables:
+        update: dict[str, Any] = {"printed": table.printed and table.printed.replace("{data}", label)}
+        if not one:
+            update |= {
+                "id": _labelled(table.id, label),
+                "title": f"{table.title or section.title} ({label})",
+                "rows": [row.model_copy(update={"of": f"{row.of}@{label}"}) for row in table.rows],
+                "against": [f"{method}@{label}" for method in table.against],
+            }
+        made.append(table.model_copy(update=update))
+    return made
+
+
+def _figures(section: StudySection, figure: FigureSection, labels: Iterable[str]) -> list[FigureSection]:
+    """A figure as it is; of several data sets one for each, unless it says itself of which ("method@label")."""
+    labels = list(labels)
+    own = {table.id for table in section.tables}
+    if not labels or not (set(figure.drawn) <= own and figure.methods <= set(section.methods)):
+        return [figure]
+    made = []
+    for label in labels:
+        update: dict[str, Any] = {"id": _labelled(figure.id, label), "title": f"{figure.title} ({label})"}
+        if isinstance(figure, BarsSection):
+            update["tables"] = [_labelled(table, label) for table in figure.tables]
+        elif isinstance(figure, OfTable):
+            update["table"] = _labelled(figure.table, label)
+        elif isinstance(figure, OfMethod):
+            update["of"] = f"{figure.of}@{label}"
+        elif isinstance(figure, PartitionSection):
+            update["data"] = label
+        else:
+            update["rows"] = [row.model_copy(update={"of": f"{row.of}@{label}"}) for row in figure.rows]
+        made.append(figure.model_copy(update=update))
+    return made
+
+
+def _labelled(name: str, label: str) -> str:
+    """The id of what is made for one of several data sets; ids are names of files."""
+    return f"{name}-{re.sub(r'[^A-Za-z0-9_-]+', '-', label)}"
 
 
 def _refuse_repetition(where: str, values: Iterable[Any]) -> None:
@@ -357,25 +405,3 @@ def _check(kind: Kind, choice: Choice, where: str) -> None:
 
 
 _WORD: dict[Kind, str] = {"algorithms": "algorithm", "datasets": "data set", "models": "model"}
-
-
-def _printed(paper: str | None, place: str) -> list[dict[str, Any]]:
-    """The rows of a paper's printed.csv at ``place`` (table:dataset:metric)."""
-    files = {file.parent.name: file for file in folder("experiments").glob("*/printed.csv")}
-    if paper not in files:
-        hint = nearest(paper, files) if paper else f"name one: {', '.join(sorted(files))}"
-        raise SpecError(f"paper = {paper!r} has no printed numbers: {hint}")
-    with files[paper].open(encoding="utf-8", newline="") as file:
-        numbers = list(csv.DictReader(file))
-    places = {":".join((number["table"], number["dataset"], number["metric"])) for number in numbers}
-    _known("printed", place, places)
-    return [
-        {
-            "method": number["method"],
-            "checkpoint": number["checkpoint"],
-            "value": float(number["value"]),
-            "ci95": float(number["ci95"]) if number["ci95"] else None,
-        }
-        for number in numbers
-        if ":".join((number["table"], number["dataset"], number["metric"])) == place
-    ]

@@ -6,16 +6,17 @@ records go through the one store of the process that asked.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from bench.sweep import work
@@ -24,6 +25,7 @@ from bench.sweep.work import Site
 from bench.types import SilobenchError
 
 Progress = Callable[[str, int, int, float | None], None]  # population, rounds finished, rounds, best loss so far
+SELDOM = 0.25  # seconds
 
 
 @dataclass(frozen=True)
@@ -80,77 +82,93 @@ class InProcess:
 
 
 class Processes:
-    """``workers`` processes on this machine, each with a share of its cores, and of its GPUs where there are any."""
+    """Up to ``workers`` processes on this machine, each with a share of its cores, and of its GPUs where it has any.
+
+    Each has a line of its own to this process: what one that dies leaves behind can neither hold up the others nor be
+    taken for theirs.
+    """
 
     def __init__(self, workers: int, site: Site, progress: Progress) -> None:
-        self.workers, self.site = workers, site
-        self._context = get_context("spawn")
-        self._told: Any = self._context.SimpleQueue()
-        self._progress = progress
-        self._running: dict[Future[Done], Population] = {}
-        threading.Thread(target=self._listen, daemon=True).start()
-        self._open()
+        self.workers, self.site, self._progress = workers, site, progress
+        self._started: list[_Worker] = []
 
-    def _open(self) -> None:
-        number = self._context.Value("i", 0)
-        self._pool = ProcessPoolExecutor(
-            self.workers, mp_context=self._context, initializer=_begin, initargs=(self._told, os.getpid(), number)
-        )
-
-    def _listen(self) -> None:
-        while (told := self._told.get()) is not None:
-            self._progress(*told)
+    @property
+    def _busy(self) -> list[_Worker]:
+        return [worker for worker in self._started if worker.population is not None]
 
     @property
     def free(self) -> bool:
-        return len(self._running) < self.workers
+        return len(self._busy) < self.workers
 
     def submit(self, population: Population) -> None:
-        self._running[self._pool.submit(_in_worker, population, self.site)] = population
+        worker = next((each for each in self._started if each.population is None), None)
+        if worker is None:
+            worker = _Worker(len(self._started))
+            self._started.append(worker)
+        worker.population = population
+        with suppress(OSError):  # it died since: then it will be found dead with the population
+            worker.line.send((population, self.site))
 
     def finished(self, timeout: float) -> list[Done]:
-        ended, _ = wait(self._running, timeout, FIRST_COMPLETED)
-        done = [self._outcome(future) for future in ended]
-        if any(each.lost and each.error == DIED for each in done):
-            # One dead worker ends the pool: what the others were at is lost with it.
-            done += [Done(population, error=DIED, lost=True) for population in self._running.values()]
-            self._running.clear()
-            self.close(now=True)
-            self._open()
-        return done
+        lines = {worker.line: worker for worker in self._busy}
+        return [done for line in wait(list(lines), timeout) if (done := self._heard(lines[line]))]
 
-    def _outcome(self, future: Future[Done]) -> Done:
-        population = self._running.pop(future)
+    def _heard(self, worker: _Worker) -> Done | None:
+        """The end of what the worker was at; None if it only told how far that has come."""
+        population = worker.population
+        assert population is not None
         try:
-            return future.result()
-        except BrokenProcessPool:
-            return Done(population, error=DIED, lost=True)
+            told = worker.line.recv()
+        except (EOFError, OSError):
+            self._started[self._started.index(worker)] = _Worker(worker.number)
+            return Done(population, error=f"a worker process died (exit status {worker.end()})", lost=True)
+        if isinstance(told, Done):
+            worker.population = None
+            return told
+        self._progress(population.name, *told)
+        return None
 
     def close(self, *, now: bool = False) -> None:
-        if now:
-            for process in list((self._pool._processes or {}).values()):
-                process.kill()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for worker in self._started:
+            if now:
+                worker.process.kill()
+        for worker in self._started:
+            worker.end()
 
 
-DIED = "a worker process died"
-_told: Any = None
+class _Worker:
+    """A process that trains one population after another, and what it is at."""
+
+    def __init__(self, number: int) -> None:
+        context = get_context("spawn")
+        self.number = number
+        self.population: Population | None = None
+        self.line, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, os.getpid(), number), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def end(self) -> int | None:
+        """Let it end after what it is at, and wait for that; its exit status."""
+        self.line.close()
+        self.process.join()
+        return self.process.exitcode
 
 
-def _begin(told: Any, parent: int, number: Any) -> None:
-    """A new worker: its share of the machine, no signals of the terminal, and no life without its parent."""
-    global _told
-    _told = told
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with number.get_lock():
-        mine, number.value = number.value, number.value + 1
+def _serve(line: Connection, parent: int, number: int) -> None:
+    """A worker's life: no signals of the terminal or a batch system, its share of the machine, one job after another."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # the process that asked hears them, and decides
+        signal.signal(each, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
     if torch.cuda.is_available():
-        torch.cuda.set_device(mine % torch.cuda.device_count())
+        torch.cuda.set_device(number % torch.cuda.device_count())
+    with suppress(EOFError, OSError):  # nobody listens any more
+        while True:
+            population, site = line.recv()
+            line.send(attempt(population, site, seldom(lambda *progress: line.send(progress))))
 
 
 def _end_with(parent: int) -> None:
@@ -159,8 +177,17 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _in_worker(population: Population, site: Site) -> Done:
-    return attempt(population, site, lambda *progress: _told.put((population.name, *progress)))
+def seldom(tell: work.Tell) -> work.Tell:
+    """Tells the latest every :data:`SELDOM` seconds: telling of each round could take longer than the round."""
+    told = -math.inf
+
+    def tell_seldom(finished: int, rounds: int, best: float | None) -> None:
+        nonlocal told
+        if time.monotonic() - told >= SELDOM:
+            told = time.monotonic()
+            tell(finished, rounds, best)
+
+    return tell_seldom
 
 
 def attempt(population: Population, site: Site, tell: work.Tell) -> Done:
@@ -169,11 +196,16 @@ def attempt(population: Population, site: Site, tell: work.Tell) -> Done:
     try:
         records = work.train(population, site, tell)
     except Exception as error:
-        if _out_of_memory(error):
-            return Done(population, error="out of memory", lost=True)
-        kind = "" if isinstance(error, SilobenchError) else f"{type(error).__name__}: "
-        return Done(population, error=kind + " ".join(str(error).split()))
+        return failure(population, error)
     return Done(population, records, time.perf_counter() - start)
+
+
+def failure(population: Population, error: Exception) -> Done:
+    """The end of a population that raised ``error``, in one line."""
+    if _out_of_memory(error):
+        return Done(population, error="out of memory", lost=True)
+    kind = "" if isinstance(error, SilobenchError) else f"{type(error).__name__}: "
+    return Done(population, error=kind + " ".join(str(error).split()))
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.spec import Rule
 from bench.types import Chosen
+
+if TYPE_CHECKING:
+    from bench.spec import Rule
 
 Record = Mapping[str, Any]
 

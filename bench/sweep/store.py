@@ -8,11 +8,13 @@ population cost; it differs from machine to machine, which records must not. ``l
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +55,27 @@ class Store:
 
     def records(self) -> dict[str, Record]:
         """Every record by its run's hash; raises :class:`DataError` naming the first damaged file and line."""
-        found: dict[str, Record] = {}
-        for record in self:
-            found.setdefault(record["run"], record)
+        found, damage = self.examined()
+        if damage:
+            raise DataError(damage[0])
         return found
 
-    def __iter__(self) -> Iterator[Record]:
-        for file in sorted((self.path / "records").glob("*.jsonl")):
-            yield from _read(file)
+    def examined(self) -> tuple[dict[str, Record], list[str]]:
+        """Every record that can be believed, by its run's hash, and what is wrong with each damaged file."""
+        found: dict[str, Record] = {}
+        damage: list[str] = []
+        with _no_collection():
+            for file in self.files():
+                try:
+                    for record in _read(file):
+                        found.setdefault(record["run"], record)
+                except DataError as error:
+                    damage.append(str(error))
+        return found, damage
+
+    def files(self) -> list[Path]:
+        """The file of each population on record."""
+        return sorted((self.path / "records").glob("*.jsonl"))
 
     def holds(self, population: str) -> bool:
         """Whether the records of the population with this name are there."""
@@ -99,8 +114,12 @@ class Store:
     def costs(self) -> list[Record]:
         """What each population cost, in the order in which they were written."""
         file = self.path / "costs.jsonl"
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        return [from_json(line) for line in lines if line.endswith("}")]  # a full disk cuts a line
+        costs: list[Record] = []
+        for line in file.read_bytes().split(b"\n") if file.exists() else []:
+            with suppress(ValueError):  # a full disk cuts a line; no result depends on it
+                cost = from_json(line)
+                costs += [cost] if isinstance(cost, dict) and isinstance(cost.get("seconds"), int | float) else []
+        return costs
 
 
 def seal(record: Mapping[str, Any]) -> str:
@@ -112,16 +131,18 @@ def seal(record: Mapping[str, Any]) -> str:
 def _read(file: Path) -> list[Record]:
     """The records of one population, every byte checked."""
     mend = f"delete {file} and repeat the command that made it, only its runs are trained again"
-    lines = file.read_bytes().split(b"\n")
-    if lines.pop():
-        raise DataError(f"{file}, line {len(lines) + 1}: cut short, expected a whole line; {mend}")
+    try:
+        *lines, rest = file.read_bytes().split(b"\n")
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}); mend that, or {mend}") from error
     records = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate([*lines, rest] if rest else lines, 1):
         body, _, found = line.rpartition(SEAL.encode())
         expected = hashlib.sha256(body + b"}").hexdigest()
-        if found != f'{expected}"}}'.encode():
+        if found != f'{expected}"}}'.encode() or number > len(lines):
+            what = "damaged" if number <= len(lines) else "cut short"
             shown = found[:64].decode(errors="replace")
-            raise DataError(f"{file}, line {number}: damaged, its sha256 is {expected}, written {shown!r}; {mend}")
+            raise DataError(f"{file}, line {number}: {what}, its sha256 is {expected}, written {shown!r}; {mend}")
         record = from_json(line)
         while record["format"] in UPGRADES:
             record = UPGRADES[record["format"]](record)
@@ -133,3 +154,15 @@ def _read(file: Path) -> list[Record]:
     if named != file.stem:
         raise DataError(f"{file}: lines are missing or foreign, its runs belong in {named}.jsonl; {mend}")
     return records
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection, which would look at ten thousand records again and again while they are read."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench import registry, settings
 from bench.data.facts import Facts, facts
-from bench.spec import BarsSection, Choice, Method, Setting, StudySpec
+from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep import search
 from bench.sweep.plan import Population, plan
 from bench.sweep.runner import Runner
@@ -36,20 +36,30 @@ def run_study(
     before anything is trained. Populations are kept one by one, so that the same call after an interruption goes on
     with the next. Records do not depend on the order of methods.
     """
-    wanted = [method for method in study.methods.values() if methods is None or method.name in methods]
-    look = _Look(study, root)
-    askers = [_Asker(study, method, look) for method in wanted]
     records = store.records()
+    askers = _askers(study, methods, root)
+    if runner is None:
+        return _on_record(askers, records)
     while asked := [asker for asker in askers if asker.ask(records)]:
-        if runner is None:
-            # What is asked for next depends on these; what is there of them is all there is to show.
-            if any(asker.missing(records) for asker in asked if not asker.asks_once):
-                break
-        else:
-            populations = _populations(asked, records)
-            if populations:
-                runner.train(populations, store)
-                records = store.records()
+        populations = _populations(asked, records)
+        if populations:
+            runner.train(populations, store)
+            records = store.records()
+        for asker in asked:
+            asker.tell(records)
+    return {asker.method.name: asker.search(records) for asker in askers}
+
+
+def on_record(study: StudySpec, records: Records, root: Path | None = None) -> dict[str, Search]:
+    """The runs of a study by method as far as they are among the ``records``; nothing is trained."""
+    return _on_record(_askers(study, None, root), records)
+
+
+def _on_record(askers: Sequence[_Asker], records: Records) -> dict[str, Search]:
+    while asked := [asker for asker in askers if asker.ask(records)]:
+        # What is asked for next depends on these; what is there of them is all there is to show.
+        if any(asker.missing(records) for asker in asked if not asker.asks_once):
+            break
         for asker in asked:
             asker.tell(records)
     return {asker.method.name: asker.search(records) for asker in askers}
@@ -57,10 +67,15 @@ def run_study(
 
 def populations(study: StudySpec, records: Records, root: Path | None = None) -> tuple[list[Population], int]:
     """What a study would train next, and how many runs that and what is finished of it are."""
-    look = _Look(study, root)
-    askers = [_Asker(study, method, look) for method in study.methods.values()]
+    askers = _askers(study, None, root)
     asked = [asker for asker in askers if asker.ask(records)]
     return _populations(asked, records), sum(asker.method.tried for asker in askers) * len(study.seeds)
+
+
+def _askers(study: StudySpec, methods: Collection[str] | None, root: Path | None) -> list[_Asker]:
+    look = _Look(study, root)
+    wanted = [method for method in study.methods.values() if methods is None or method.name in methods]
+    return [_Asker(study, method, look) for method in wanted]
 
 
 class _Look:
@@ -212,7 +227,6 @@ def _filled(kind: registry.Kind, name: str, options: Mapping[str, Any]) -> dict[
 
 def _check_metrics(study: StudySpec, data: str, known: Facts) -> None:
     for section in (*study.tables.values(), *study.figures.values()):
-        metric = None if isinstance(section, BarsSection) else section.metric
-        if metric is not None and metric not in known.metrics:
+        for metric in sorted(section.metrics - set(known.metrics)):
             raise SpecError(f"{study.file}: {section.id}: {data} is not scored by {metric!r}: "
                             f"{nearest(metric, known.metrics)}")  # fmt: skip

@@ -31,6 +31,10 @@ class Site:
     every_rounds: int | None = None
     every_seconds: float = 300.0
 
+    def federation(self, run: RunSpec) -> Federation:
+        """The run's data; seeds that share their data share the object."""
+        return federation(self.root, run)
+
 
 def train(population: Population, site: Site, tell: Tell = lambda finished, rounds, best: None) -> list[dict[str, Any]]:
     """The records of all runs of the population, in its order; of one with rungs, those of settings as they ended."""
@@ -38,8 +42,8 @@ def train(population: Population, site: Site, tell: Tell = lambda finished, roun
     from bench.train.snapshot import Keeping
 
     common = population.runs[0]
-    federations = [_federation(site.root, run) for run in population.runs[: len(population.seeds)]]
-    keeping = site.snapshots and Keeping(site.snapshots, site.every_rounds, site.every_seconds)
+    federations = [site.federation(run) for run in population.runs[: len(population.seeds)]]
+    keeping = Keeping(site.snapshots, site.every_rounds, site.every_seconds) if site.snapshots else None
     with _one_thread():
         trained = engine.run(
             federations,
@@ -67,19 +71,25 @@ def _as_ended(run: RunSpec, outcome: Outcome) -> RunSpec:
     return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
 
 
-def _federation(root: Path | None, run: RunSpec) -> Federation:
+def federation(root: Path | None, run: RunSpec) -> Federation:
     """The run's data, loaded once for all populations of a worker that see them."""
     key = content_hash({"root": str(root), "data": run.data})
     if key not in _loaded:
-        federation = load_dataset(run.data["name"], root, **run.data["options"])
-        if federation.fingerprint != run.data["fingerprint"]:
-            what = f"{run.data['name']}: the data have changed since the study was planned"
-            expected = f"expected fingerprint {run.data['fingerprint']}, found {federation.fingerprint}"
-            raise DataError(f"{what}, {expected}; repeat the command")
+        loaded = load(root, run)
         if len(_loaded) >= KEPT:
             del _loaded[next(iter(_loaded))]
-        _loaded[key] = federation
+        _loaded[key] = loaded
     return _loaded[key]
+
+
+def load(root: Path | None, run: RunSpec) -> Federation:
+    """The run's data from their files; raises :class:`DataError` where they are not those that it was planned with."""
+    loaded = load_dataset(run.data["name"], root, **run.data["options"])
+    if loaded.fingerprint != run.data["fingerprint"]:
+        what = f"{run.data['name']}: the data have changed since the study was planned"
+        expected = f"expected fingerprint {run.data['fingerprint']}, found {loaded.fingerprint}"
+        raise DataError(f"{what}, {expected}; repeat the command")
+    return loaded
 
 
 @contextmanager

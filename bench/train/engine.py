@@ -244,8 +244,8 @@ def _population(
             with torch_seed(0):
                 models[shape] = Model(module(client))
             task.check_output(models[shape], federation, own, x)
-            for each in {id(each): each for each in federations}.values():
-                task.check_vocabulary(models[shape], each, x)
+            for other in {id(each): each for each in federations if each is not federation}.values():
+                task.check_vocabulary(models[shape], other, x)
     first = models[shapes[0]]
     kind = task.output_kind(first, seen[0][1])
     if algorithm.parallel and not first.parallel:

@@ -45,7 +45,9 @@ def _scores(rounds: Rounds, personal: Grid, passes: Callable[[Population, list[i
     ]
     found: Found = {}
     for pass_ in passes(population, list(tests[0])):
-        inputs = {(s, model): own[client].x for s, own in enumerate(tests) for model, client in pass_.items()}
+        inputs: dict[tuple[int, ...], Tensor] = {
+            (s, model): own[client].x for s, own in enumerate(tests) for model, client in pass_.items()
+        }
         outputs = rounds.outputs(personal, inputs)
         for model, client in pass_.items():
             of_seeds = [_measured(population, outputs[s, model], own[client]) for s, own in enumerate(tests)]

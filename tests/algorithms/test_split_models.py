@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.algorithms.fedbabu import FedBABU
 from bench.models.functional import Model
 from bench.train import engine
 from bench.types import Budget
@@ -138,6 +139,13 @@ def test_fedbabu_tunes_all_or_the_head() -> None:
     head_only = run("fedbabu", head_only=True)
     assert agree(head_only, "base.") == [True] * 2
     assert agree(head_only, "head.") == [False] * 2
+
+
+def test_fedbabu_bases_of_a_number_of_layers() -> None:
+    assert_same(run("fedbabu", layers=1).outcomes[0], run("fedbabu").outcomes[0])
+    model = Model(models.deep())
+    travels = [name for name in model.names if FedBABU(layers=1).shared(name, model)]
+    assert travels == ["base.0.weight", "base.0.bias"]  # the second hidden layer then belongs to the head
 
 
 # FedBN ---------------------------------------------------------------------------------------------------------

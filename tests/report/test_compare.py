@@ -4,6 +4,7 @@ import pytest
 
 from bench.report import compare
 from bench.report.tables import Row, TableSpec, build
+from bench.spec import Number
 from bench.types import SilobenchError
 
 
@@ -47,10 +48,7 @@ def printed(**means):
     names = {"fedavg_global": ("FedAvg", "global"), "fedavg": ("FedAvg", "local"), "fenda": ("FENDA-FL", "local")}
     names |= {"silo": ("Silo", "local"), "central": ("Central", "local")}
     places = {name: names[name] for name in means}
-    return [
-        {"method": places[name][0], "checkpoint": places[name][1], "value": mean, "ci95": 0.0}
-        for name, mean in means.items()
-    ]
+    return [Number(*places[name], mean, 0.0) for name, mean in means.items()]
 
 
 def test_every_printed_cell_gets_a_verdict_and_only_those(chosen):

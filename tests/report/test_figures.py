@@ -7,11 +7,12 @@ from matplotlib.figure import Figure
 
 from bench.report import figures
 from bench.report.tables import Row, TableSpec, build
+from bench.spec import Number
 from bench.types import SilobenchError
 
 ROWS = (Row("FedAvg S", "fedavg"), Row("FedAvg L", "large"), Row("Silo", "local", checkpoints=("local",)))
 SPEC = TableSpec("fenda/3", "Figure 3", "heart", "accuracy", ROWS)
-PRINTED = [{"method": "FedAvg S", "checkpoint": "global", "value": 0.74, "ci95": 0.01}]
+PRINTED = [Number("FedAvg S", "global", 0.74, 0.01)]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from bench.files import write_whole
 from bench.report.html import document, render, write
 from bench.report.tables import Row, TableSpec, build
+from bench.spec import Number
 
 NASTY = "A_b & 50 % <c> | #1"
 ROWS = (
@@ -20,9 +21,9 @@ ROWS = (
 )
 SPEC = TableSpec("fenda/2-heart", "Table 2", "heart", "accuracy", ROWS, notes=("Seeds differ.",))
 PRINTED = [
-    {"method": NASTY, "checkpoint": "global", "value": 0.7001, "ci95": 0.0},
-    {"method": "FENDA-FL", "checkpoint": "local", "value": 0.815, "ci95": 0.002},
-    {"method": "Silo", "checkpoint": "local", "value": 0.748, "ci95": 0.0},
+    Number(NASTY, "global", 0.7001, 0.0),
+    Number("FENDA-FL", "local", 0.815, 0.002),
+    Number("Silo", "local", 0.748, 0.0),
 ]
 
 

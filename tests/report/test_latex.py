@@ -11,13 +11,14 @@ import pytest
 
 from bench.report.html import LATEX, SMALL, write
 from bench.report.tables import Row, TableSpec, build
+from bench.spec import Number
 
 ROWS = (Row("FedAvg", "fedavg"), Row("FENDA-FL", "fenda", checkpoints=("local",)), Row("Silo", "local"))
 SPEC = TableSpec("fenda/2-heart", "Table 2", "heart", "accuracy", ROWS)
 PRINTED = [
-    {"method": "FedAvg", "checkpoint": "global", "value": 0.7001, "ci95": 0.0},
-    {"method": "FENDA-FL", "checkpoint": "local", "value": 0.815, "ci95": 0.002},
-    {"method": "Silo", "checkpoint": "local", "value": 0.748, "ci95": 0.0},
+    Number("FedAvg", "global", 0.7001, 0.0),
+    Number("FENDA-FL", "local", 0.815, 0.002),
+    Number("Silo", "local", 0.748, 0.0),
 ]
 # The first two would be taken for arguments of the command that ends a row.
 HOSTILE = ("[2cm] off", "*", r"\input{/etc/passwd} \end{tabular} %", "a & b\n\n\x00$c_1^2$ #{~}", '"Łódź" | <ä> ± ∞ αΩ')

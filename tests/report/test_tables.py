@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.report.tables import Row, TableSpec, build, run_mean
+from bench.spec import Number
 from bench.types import Chosen, SpecError
 
 
@@ -82,7 +84,7 @@ def test_a_client_without_test_samples_is_not_scored(record, choice):
 def test_a_lost_run_takes_the_number_away(record, choice, lost, state, note):
     broken = [record([None, None], status="diverged") if what else None for what in lost]
     whole = [[0.6, 0.8]] * (4 - len(lost))
-    number = {"method": "FedAvg", "checkpoint": "local", "value": 0.7, "ci95": 0.0}
+    number = Number("FedAvg", "local", 0.7, 0.0)
     table = build(spec(), {"fedavg": choice(*whole, *broken)}, [number])
     frame = table.frame()
     assert frame["mean"].isna().all()
@@ -98,7 +100,7 @@ def test_every_run_missing_still_makes_a_table(choice):
 
 
 def test_the_csv_has_its_columns_and_a_row_per_client(choice):
-    number = {"method": "FedAvg", "checkpoint": "global", "value": 0.72, "ci95": 0.01}
+    number = Number("FedAvg", "global", 0.72, 0.01)
     frame = build(spec(), {"fedavg": choice([0.6, 0.8], [0.5, 0.7])}, [number]).frame()
     assert ",".join(frame.columns) == (
         "table,dataset,metric,method,checkpoint,client,mean,ci95,n_seeds,printed,printed_ci95,verdict"
@@ -161,14 +163,14 @@ def test_run_mean_of_a_lost_run_is_none(record):
 
 def test_wrong_tables_are_refused_in_one_line(record, choice):
     fedavg = choice([0.6, 0.8])
-    number = {"method": "FedAvg", "checkpoint": "local", "value": 0.7, "ci95": 0.0}
+    number = Number("FedAvg", "local", 0.7, 0.0)
     other = record([0.6, 0.8], clients=["east", "west"])
     half = record([0.6, 0.8])
     half["scores"] = [score for score in half["scores"] if score[2] == 0]
     cases = [
         (lambda: build(spec(Row("FedAvg", "fedavgg")), {"fedavg": fedavg}), "did you mean 'fedavg'"),
         (lambda: build(spec(), {"fedavg": fedavg}, [number, number]), "two printed numbers for 'FedAvg local'"),
-        (lambda: build(spec(), {"fedavg": fedavg}, [number | {"method": "FedAvgg"}]), "did you mean 'FedAvg local'"),
+        (lambda: build(spec(), {"fedavg": fedavg}, [replace(number, method="FedAvgg")]), "did you mean 'FedAvg local'"),
         (lambda: build(spec(), {"fedavg": choice([0.6, 0.8], other)}), "records of different clients"),
         (lambda: build(spec(), {"fedavg": choice(half)}), "hold no global accuracy on client 1"),
         (lambda: build(spec(Row("FedAvg", "fedavg", "model 7")), {"fedavg": fedavg}), "no global accuracy of model 7"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 from hypothesis import given
@@ -14,7 +15,7 @@ from bench.types import Budget, RunSpec
 
 
 def run(lr: float, seed: int, algorithm: str = "fedavg", rounds: int = 3, **more: float) -> RunSpec:
-    data = {"name": "toy", "options": {}, "fingerprint": "f"}
+    data = {"name": "toy", "options": {}, "fingerprint": "f", "by_seed": []}
     named = {"name": algorithm, "options": {}}
     model = {"name": "logistic", "options": {}}
     return RunSpec(data, named, model, {"lr": lr, **more}, Budget(rounds, local_steps=1), seed)
@@ -39,6 +40,35 @@ def test_settings_that_miss_the_same_seeds_go_together():
     assert packed == [(({"lr": 0.01},), (1, 2, 3)), (({"lr": 0.1}, {"lr": 1.0}), (1, 3))]
 
 
+def test_the_packing_does_not_depend_on_which_populations_are_finished(monkeypatch):
+    monkeypatch.setattr(planning, "MAXIMAL_RUNS", 2)
+    runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
+    whole = plan(runs)
+    finished = {each.hash for each in whole[1].runs}
+    assert plan(runs, finished) == [whole[0], *whole[2:]]
+
+
+def test_runs_on_large_inputs_are_spread_and_those_with_data_of_their_own_are_few_together(monkeypatch):
+    assert [len(population.runs) for population in plan(GRID, sample=10_000)] == [3, 3]
+    monkeypatch.setattr(planning, "MAXIMAL_FEDERATIONS", 2)
+
+    def of_seed(seed: int) -> RunSpec:
+        data = {"name": "toy", "options": {"split_seed": seed}, "fingerprint": str(seed), "by_seed": ["split_seed"]}
+        return replace(run(0.1, seed), data=data)
+
+    assert [population.seeds for population in plan(map(of_seed, range(5)))] == [(0, 1), (2, 3), (4,)]
+
+
+def test_halves_are_the_same_runs(monkeypatch):
+    (population,) = plan(GRID)
+    halves = population.halves()
+    assert [half.settings for half in halves] == [({"lr": 0.01},), ({"lr": 0.1},)]
+    assert [each for half in halves for each in half.runs] == list(population.runs)
+    by_seeds = halves[0].halves()
+    assert [half.seeds for half in by_seeds] == [(1,), (2, 3)]
+    assert by_seeds[0].halves() == ()
+
+
 def test_what_cannot_be_stacked_is_kept_apart():
     apart = [run(0.1, 1), run(0.1, 1, "fedprox"), run(0.1, 1, rounds=4), run(0.1, 1, momentum=0.9)]
     assert sorted(len(population.runs) for population in plan(apart)) == [1, 1, 1, 1]
@@ -49,7 +79,7 @@ def test_no_population_is_larger_than_the_limit(monkeypatch):
     runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
     assert [len(population.runs) for population in plan(runs)] == [4, 4, 2]
     monkeypatch.setattr(planning, "MAXIMAL_RUNS", 1)
-    assert [len(population.runs) for population in plan(GRID)] == [3, 3]
+    assert [len(population.runs) for population in plan(GRID)] == [1] * 6
 
 
 @given(

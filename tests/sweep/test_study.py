@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bench import spec
+from bench.data.facts import Facts
 from bench.sweep import study as running
-from bench.sweep.select import choose
+from bench.sweep import work
+from bench.sweep.executors import InProcess
+from bench.sweep.runner import Runner
+from bench.sweep.select import Search, choose
 from bench.sweep.store import Store
-from bench.sweep.study import run_study
+from bench.sweep.work import Site
 from bench.train import engine
-from bench.types import Budget, Federation, Outcome, RunSpec, SpecError
+from bench.train.halving import survivors
+from bench.types import Budget, Federation, Outcome, RunSpec, SpecError, Split
 
 HEAD = """
 title = "A study"
@@ -50,9 +58,20 @@ def federation(shift: float = 0.0) -> Federation:
     return Federation.from_arrays({"north": client(12, 1.0), "south": client(9, -1.0)}, name="toy")
 
 
+def load(name: str, root: Path | None, **options) -> Federation:
+    return dataclasses.replace(federation(), options=options)
+
+
 @pytest.fixture(autouse=True)
 def toy_data(monkeypatch):
-    monkeypatch.setattr(running, "load_dataset", lambda name, root, **options: federation())
+    serve(monkeypatch, load)
+
+
+def serve(monkeypatch, load) -> None:
+    """Every data set is what ``load`` makes of its options."""
+    monkeypatch.setattr(work, "load_dataset", load)
+    monkeypatch.setattr(work, "_loaded", {})
+    monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
 
 
 @pytest.fixture
@@ -60,16 +79,29 @@ def trained(monkeypatch):
     """Replaces the engine by one that is quick, and notes how many runs each of its calls trained."""
     calls: list[int] = []
 
-    def train(federation, *, settings, seeds, **common) -> list[Outcome]:
+    def run(federations, *, settings, seeds, budget, rungs=(), reduction=0, **common):
         calls.append(len(settings) * len(seeds))
-        return [
-            Outcome(setting, seed, "finished", None, (("local", 0, 0, "accuracy", 0.5),), ((setting["lr"] + seed,),),
-                    (setting["lr"] + seed,), {"up": 1, "down": 1}, 2, "stack")
-            for setting, seed in itertools.product(settings, seeds)
-        ]  # fmt: skip
+        losses = [abs(math.log10(setting["lr"]) + 1) for setting in settings]  # the best is 0.1
+        alive, ended = list(range(len(settings))), [budget.rounds] * len(settings)
+        for rung in rungs[:-1]:
+            kept = [alive[i] for i in survivors([losses[i] for i in alive], reduction)]
+            ended = [rung if i in alive and i not in kept else end for i, end in enumerate(ended)]
+            alive = kept
+        return SimpleNamespace(outcomes=[
+            Outcome(setting, seed, "finished", None, (("local", 0, 0, "accuracy", 0.5),),
+                    ((losses[i] + seed / 1e3,),) * ended[i], (losses[i] + seed / 1e3,) * ended[i],
+                    {"up": 1, "down": 1}, 2, "stack")
+            for i, setting in enumerate(settings) for seed in seeds
+        ])  # fmt: skip
 
-    monkeypatch.setattr(engine, "train", train)
+    monkeypatch.setattr(engine, "run", run)
     return calls
+
+
+def run_study(study: spec.StudySpec, store: Store, **options) -> dict[str, Search]:
+    """The study trained in this process."""
+    runner = Runner(lambda progress: InProcess(Site(None, None), progress))
+    return running.run_study(study, store, runner=runner, **options)
 
 
 def contents(store: Store) -> dict[str, bytes]:
@@ -82,8 +114,8 @@ def test_a_second_call_trains_nothing_and_finds_the_same(study, tmp_path, traine
     assert sorted(trained) == [2, 4]
     assert first == run_study(study(FEDAVG, FEDPROX), store)
     assert sorted(trained) == [2, 4]
-    assert choose(first["fedavg"]).hyperparameters == {"lr": 0.01}
-    assert choose(first["fedavg"]).loss == pytest.approx(1.51)
+    assert choose(first["fedavg"]).hyperparameters == {"lr": 0.1}
+    assert choose(first["fedavg"]).loss == pytest.approx(0.0015)
 
 
 def test_only_what_is_new_is_trained(study, tmp_path, trained):
@@ -102,7 +134,7 @@ def test_only_the_methods_asked_for_are_trained(study, tmp_path, trained):
 def test_other_data_under_the_same_name_are_trained_anew(study, tmp_path, trained, monkeypatch):
     store = Store(tmp_path / "runs")
     run_study(study(FEDPROX), store)
-    monkeypatch.setattr(running, "load_dataset", lambda name, root, **options: federation(shift=1e-3))
+    serve(monkeypatch, lambda name, root, **options: federation(shift=1e-3))
     run_study(study(FEDPROX), store)
     assert trained == [2, 2]
 
@@ -110,20 +142,20 @@ def test_other_data_under_the_same_name_are_trained_anew(study, tmp_path, traine
 def test_records_depend_neither_on_an_interruption_nor_on_the_order_of_methods(study, tmp_path, trained, monkeypatch):
     uncut, cut = Store(tmp_path / "uncut"), Store(tmp_path / "cut")
     run_study(study(FEDAVG, FEDPROX), uncut)
-    whole = engine.train
+    whole = engine.run
 
     def interrupted(*arguments, **options):
-        monkeypatch.setattr(engine, "train", stopped)
+        monkeypatch.setattr(engine, "run", stopped)
         return whole(*arguments, **options)
 
     def stopped(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "train", interrupted)
+    monkeypatch.setattr(engine, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_study(study(FEDPROX, FEDAVG), cut)
     assert len(contents(cut)) == 1
-    monkeypatch.setattr(engine, "train", whole)
+    monkeypatch.setattr(engine, "run", whole)
     run_study(study(FEDPROX, FEDAVG), cut)
     assert contents(cut) == contents(uncut)
 
@@ -140,7 +172,7 @@ def test_methods_that_share_runs_are_packed_the_same_in_any_order(study, tmp_pat
 def test_without_training_missing_runs_are_none(study, tmp_path, trained):
     store = Store(tmp_path / "runs")
     run_study(study(FEDAVG, lr=(0.1,)), store)
-    found = run_study(study(FEDAVG), store, train=False)["fedavg"]
+    found = running.run_study(study(FEDAVG), store)["fedavg"]
     assert trained == [2]
     assert [[record is None for record in records] for records in found.records] == [[False, False], [True, True]]
 
@@ -155,17 +187,9 @@ def test_a_record_holds_every_hyperparameter_and_gives_its_run_again(study, tmp_
         assert (record["clients"], record["test_sizes"], record["synthetic"]) == (["north", "south"], [4, 4], False)
 
 
-def test_progress_is_told_before_every_population_and_at_the_end(study, tmp_path, trained):
-    told: list[tuple[int, int]] = []
-    run_study(
-        study(FEDAVG, FEDPROX), Store(tmp_path / "runs"), progress=lambda done, total, text: told.append((done, total))
-    )
-    assert told == [(0, 6), (trained[0], 6), (6, 6)]
-
-
 def test_a_metric_the_data_do_not_have_is_refused_before_training(study, tmp_path, trained):
     table = '[[tables]]\nid = "t"\nmetric = "acuracy"\nrows = [{{ method = "A", of = "fedavg" }}]\n'
-    with pytest.raises(SpecError, match=r"study0.toml: t: toy is not scored by 'acuracy': did you mean 'accuracy'\?"):
+    with pytest.raises(SpecError, match=r"study0.toml: t: digits is not scored by 'acuracy': did you mean 'accuracy'\?"):
         run_study(study(FEDAVG, table), Store(tmp_path / "runs"))
     assert trained == []
 
@@ -173,7 +197,7 @@ def test_a_metric_the_data_do_not_have_is_refused_before_training(study, tmp_pat
 def test_an_optimiser_an_algorithm_is_not_defined_for_is_refused_before_the_data_are_loaded(
     study, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(running, "load_dataset", None)
+    monkeypatch.setattr(running, "facts", None)
     scaffold = '[methods.scaffold]\nmodel = "logistic"\nbudget.optimizer = "adamw"\n'
     with pytest.raises(SpecError, match=r"study0.toml: methods.scaffold: scaffold is defined for optimizer sgd"):
         run_study(study(scaffold), Store(tmp_path / "runs"))
@@ -207,3 +231,116 @@ def test_the_path_of_a_store_may_hold_spaces_and_umlauts(study, tmp_path, traine
     store = Store(Path(tmp_path / "mes données" / "Läufe"))
     assert run_study(study(FEDAVG), store) == run_study(study(FEDAVG), store)
     assert trained == [4]
+
+
+RANGE = '[methods.fedavg]\nmodel = "logistic"\nrange.lr = {{ low = 1e-3, high = 10.0, log = true }}\n'
+
+
+@pytest.mark.parametrize("kind", ["random", "tpe"])
+def test_a_drawn_search_asks_the_same_again_and_goes_on_where_it_was_cut(study, tmp_path, trained, monkeypatch, kind):
+    batch = "batch = 4\n" if kind == "tpe" else ""
+    searched = study(RANGE, f'[search]\nkind = "{kind}"\ntrials = 14\n{batch}')
+    uncut, cut = Store(tmp_path / "uncut"), Store(tmp_path / "cut")
+    found = run_study(searched, uncut)["fedavg"]
+    assert len(found.settings) == 14
+    assert all(1e-3 <= setting["lr"] <= 10 for setting in found.settings)
+    assert sum(trained) == 28
+    whole, left = engine.run, 2
+
+    def interrupted(*arguments, **options):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(engine, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(searched, cut)
+        run_study(searched, Store(tmp_path / "another"))
+    monkeypatch.setattr(engine, "run", whole)
+    assert run_study(searched, cut) == {"fedavg": found}
+    assert contents(cut) == contents(uncut)
+    assert running.run_study(searched, cut) == {"fedavg": found}
+
+
+def test_tpe_learns_from_what_it_is_told(study, tmp_path, trained):
+    def mean_loss(kind: str, more: str = "") -> float:
+        searched = study(RANGE, f'[search]\nkind = "{kind}"\ntrials = 40\n{more}')
+        found = run_study(searched, Store(tmp_path / kind))["fedavg"]
+        return sum(abs(math.log10(setting["lr"]) + 1) for setting in found.settings[20:]) / 20
+
+    assert mean_loss("tpe", "batch = 5\n") < mean_loss("random")
+
+
+def test_halving_keeps_dropped_runs_as_runs_of_fewer_rounds(study, tmp_path, trained):
+    halved = study(RANGE, '[search]\nkind = "halving"\ntrials = 9\nfirst = 1\nreduction = 3\n[methods.fedavg.budget]\nrounds = 4\n')
+    store = Store(tmp_path / "runs")
+    found = run_study(halved, store)["fedavg"]
+    assert trained == [18]
+    rounds = [records[0]["spec"]["budget"]["rounds"] for records in found.records]
+    assert sorted(rounds) == [1] * 6 + [3] * 2 + [4]
+    chosen = choose(found)
+    assert chosen.records[0]["spec"]["budget"]["rounds"] == 4
+    assert chosen.hyperparameters == min(found.settings, key=lambda setting: abs(math.log10(setting["lr"]) + 1))
+    assert len(found.dropped) == 8
+    assert run_study(halved, store) == {"fedavg": found}
+    assert trained == [18]
+
+
+def test_options_of_model_data_and_budget_are_searched_like_numbers(study, tmp_path, trained):
+    searched = study(
+        '[methods.fedavg]\nmodel = "mlp"\nfixed.lr = 0.1\n'
+        'grid."model.hidden" = [5, 10]\ngrid."data.partition_seed" = [3, 4]\ngrid."budget.local_steps" = [3]\n'
+    )
+    found = run_study(searched, Store(tmp_path / "runs"))["fedavg"]
+    assert trained == [2, 2, 2, 2]
+    seen = [records[0]["spec"] for records in found.records]
+    assert [run["model"]["options"]["hidden"] for run in seen] == [5, 5, 10, 10]
+    assert [run["data"]["options"]["partition_seed"] for run in seen] == [3, 4, 3, 4]
+    assert {(run["budget"]["local_steps"], run["budget"]["local_epochs"]) for run in seen} == {(3, None)}
+
+
+def test_an_option_of_the_data_may_be_the_run_s_seed(study, tmp_path, trained):
+    head = HEAD.replace('name = "digits"', 'name = "digits"\npartition_seed = {{ from = "seed" }}')
+    found = run_study(study(FEDAVG, head=head, seeds=(7, 8)), Store(tmp_path / "runs"))["fedavg"]
+    assert trained == [4]
+    data = [record["spec"]["data"] for record in found.records[0]]
+    assert [(each["options"]["partition_seed"], each["by_seed"]) for each in data] == [
+        (7, ["partition_seed"]), (8, ["partition_seed"])]
+
+
+def test_several_data_sets_make_a_method_and_a_table_of_each(study, tmp_path, trained):
+    head = HEAD.replace("[data]\n", "").replace('name = "digits"', "")
+    data = '[[data]]\nname = "digits"\n[[data]]\nname = "digits"\nlabel = "skewed"\npartition_seed = 5\n'
+    several = study(data, FEDAVG, head=head).with_a_table()
+    assert list(several.methods) == ["fedavg@digits", "fedavg@skewed"]
+    assert [table.rpartition("-")[2] for table in several.tables] == ["digits", "skewed"]
+    found = run_study(several, Store(tmp_path / "runs"))
+    assert [search.records[0][0]["spec"]["data"]["options"] for search in found.values()] == [
+        {}, {"partition_seed": 5}]
+
+
+def test_shuffled_test_targets_change_no_choice_and_no_validation_number(study, tmp_path, monkeypatch):
+    """The canary of the test set: it decides nothing."""
+
+    def shuffled(name, root, **options) -> Federation:
+        honest = federation()
+        clients = [dataclasses.replace(c, test=Split(c.test.x, 1 - c.test.y)) for c in honest.clients]
+        return dataclasses.replace(honest, clients=tuple(clients))
+
+    grid = study(FEDAVG, FEDPROX, lr=(0.001, 0.1, 1.0))
+    honest = run_study(grid, Store(tmp_path / "honest"))
+    serve(monkeypatch, shuffled)
+    canary = run_study(grid, Store(tmp_path / "canary"))
+    assert any(a["scores"] != b["scores"] for a, b in pairs(honest, canary))
+    for name in honest:
+        assert choose(honest[name]).hyperparameters == choose(canary[name]).hyperparameters
+    for a, b in pairs(honest, canary):
+        assert (a["validation"], a["aggregated"]) == (b["validation"], b["aggregated"])
+
+
+def pairs(one: dict[str, Search], other: dict[str, Search]):
+    for name in one:
+        for a, b in zip(one[name].records, other[name].records, strict=True):
+            yield from zip(a, b, strict=True)

@@ -1,0 +1,79 @@
+"""What a record says of its clients: the score of each, at a checkpoint or in a round of the learning curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from bench.report import curves, stats
+from bench.types import CHECKPOINTS, SpecError
+
+Record = Mapping[str, Any]
+Weights = Literal["equal", "test_size"]
+
+HEADINGS = {
+    "latest": "Latest",
+    "global": "Server (global)",
+    "local": "Local",
+    curves.ORACLE: "Best test round (oracle)",
+    curves.VALIDATED: "Best validated round",
+}
+SHOWN = tuple(HEADINGS)
+LOWER_IS_BETTER = frozenset({"loss"})
+
+
+def sign(metric: str) -> Literal[1, -1]:
+    """What a score is multiplied by so that higher is better."""
+    return -1 if metric in LOWER_IS_BETTER else 1
+
+
+def client_scores(record: Record, metric: str, checkpoint: str, model: int | None = None) -> dict[int, float | None]:
+    """Scores by client of each client's own model, or of client ``model``'s everywhere; None where undefined.
+
+    A pooled run has one model only, which is everybody's own. Raises :class:`SpecError` when the record holds no such
+    score.
+    """
+    if checkpoint not in CHECKPOINTS:
+        return _along(record, metric, checkpoint, model)
+    models = {scored for _, scored, _, _, _ in record["scores"]}
+    if model is None and len(models) == 1:
+        (model,) = models
+    found = {
+        client: value
+        for rule, scored, client, name, value in record["scores"]
+        if (rule, name) == (checkpoint, metric) and scored == (client if model is None else model)
+    }
+    if not found:
+        have = sorted({f"{rule} {name}" for rule, _, _, name, _ in record["scores"]})
+        whose = "each client's own model" if model is None else f"model {model}"
+        raise SpecError(f"record {record['run']}: no {checkpoint} {metric} of {whose}; it holds {', '.join(have)}")
+    return found
+
+
+def _along(record: Record, metric: str, checkpoint: str, model: int | None) -> dict[int, float | None]:
+    """Scores in the round of the learning curve that the rule ``checkpoint`` picks."""
+    if model is not None:
+        raise SpecError(f"record {record['run']}: no {checkpoint} of model {model}; curves are of clients' own models")
+    if checkpoint == curves.VALIDATED:
+        best = curves.validated(record["curves"], record["aggregated"], metric)
+    elif sign(metric) < 0:
+        raise SpecError(f"{metric}: its {checkpoint} would be the worst; show {curves.VALIDATED!r}")
+    else:
+        best = curves.bmcta(record["curves"], metric)
+    return dict(enumerate(best.scores))
+
+
+def run_mean(
+    record: Record | None, metric: str, checkpoint: str, model: int | None = None, weights: Weights = "equal"
+) -> float | None:
+    """The mean over the clients on which the metric is defined; None without any, and for a missing or diverged run."""
+    if record is None or record["status"] == "diverged":
+        return None
+    scores = {
+        client: score for client, score in client_scores(record, metric, checkpoint, model).items() if score is not None
+    }
+    if not scores:
+        return None
+    return stats.mean(
+        list(scores.values()), [record["test_sizes"][client] for client in scores] if weights == "test_size" else None
+    )

@@ -1,0 +1,62 @@
+"""A run's specification as a study file that makes this run again and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bench.spec.study import BY_SEED
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def study_text(spec: Mapping[str, Any], *, title: str) -> str:
+    """The study of one run with the specification of a record (see :class:`bench.types.RunSpec`).
+
+    What is None goes without saying: TOML has no word for it, and no study could have given it.
+    """
+    algorithm, seeded = spec["algorithm"]["name"], spec["data"]["by_seed"]
+    options = {name: BY_SEED if name in seeded else value for name, value in spec["data"]["options"].items()}
+    lines = [
+        _line("title", title),
+        _line("seeds", [spec["seed"]]),
+        "\n[data]",
+        *_lines({"name": spec["data"]["name"], **options}),
+        "\n[budget]",
+        *_lines(spec["budget"]),
+        f"\n[methods.{algorithm}]",
+        _line("algorithm", {"name": algorithm, **spec["algorithm"]["options"]}),
+        _line("model", {"name": spec["model"]["name"], **spec["model"]["options"]}),
+        _line("fixed", spec["hyperparameters"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    return [_line(key, value) for key, value in table.items() if value is not None]
+
+
+def _line(key: str, value: Any) -> str:
+    return f"{key if BARE.fullmatch(key) else _text(key)} = {_written(value)}"
+
+
+def _written(value: Any) -> str:
+    """A value in TOML."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _text(value)
+        case list() | tuple():
+            return f"[{', '.join(map(_written, value))}]"
+        case Mapping():
+            return f"{{ {', '.join(_lines(value))} }}" if value else "{}"
+        case _:
+            return repr(value)
+
+
+def _text(value: str) -> str:
+    """A basic string; TOML wants DEL escaped too, which JSON does not."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

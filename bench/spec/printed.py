@@ -1,0 +1,49 @@
+"""The numbers that papers print, ``experiments/<paper>/printed.csv``, as the tables beside them need them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, replace
+
+from bench.registry import folder
+from bench.types import SpecError, nearest
+
+
+@dataclass(frozen=True)
+class Number:
+    """A printed number and its radius, None where none is printed; ``client`` is a name, a number, or "all"."""
+
+    method: str
+    checkpoint: str
+    value: float
+    ci95: float | None = None
+    client: str = "all"
+
+    def scaled(self, unit: float) -> Number:
+        """The same in a unit so many times as small."""
+        return replace(self, value=self.value * unit, ci95=None if self.ci95 is None else self.ci95 * unit)
+
+
+def at(paper: str | None, place: str, *, by_client: bool = False) -> list[Number]:
+    """What ``paper`` prints at ``place`` (table:dataset:metric): over all clients, and ``by_client`` also for each.
+
+    Raises :class:`SpecError` for a paper or place without printed numbers.
+    """
+    files = {file.parent.name: file for file in folder("experiments").glob("*/printed.csv")}
+    if paper not in files:
+        hint = nearest(paper, files) if paper else f"name one: {', '.join(sorted(files))}"
+        raise SpecError(f"paper = {paper!r} has no printed numbers: {hint}")
+    with files[paper].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    places = {":".join((row["table"], row["dataset"], row["metric"])) for row in rows}
+    if place not in places:
+        raise SpecError(f"printed = {place!r}: {nearest(place, places)}")
+    numbers = [
+        Number(row["method"], row["checkpoint"], float(row["value"]), float(row["ci95"]) if row["ci95"] else None, who)
+        for row in rows
+        if ":".join((row["table"], row["dataset"], row["metric"])) == place and (who := row["client"] or "all")
+    ]
+    kept = [number for number in numbers if by_client or number.client == "all"]
+    if not kept:
+        raise SpecError(f'printed = {place!r} has numbers of single clients only; set columns = "clients"')
+    return kept

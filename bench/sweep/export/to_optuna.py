@@ -1,0 +1,99 @@
+"""The searches of a study as Optuna studies, in a database that ``optuna-dashboard sqlite:///FILE`` shows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from bench.spec import Method, StudySpec
+from bench.sweep.reading import means, own_metric
+from bench.sweep.search import distributions
+from bench.sweep.select import Record, Search, best_validation
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+
+def write(study: StudySpec, searches: Mapping[str, Search], file: Path) -> None:
+    """An Optuna study for each method and a trial for each of its settings, in the new SQLite database ``file``.
+
+    A trial's value is what the study's rule minimises, its intermediate values are the validation losses by rounds
+    finished, both means over seeds. A setting with a diverged run is FAIL, one that was dropped PRUNED, one that is not
+    on record WAITING.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}")
+    try:
+        for name, search in searches.items():
+            made = optuna.create_study(storage=storage, study_name=name, direction="minimize")
+            for key, value in {"title": study.title, "rule": study.rule, "seeds": list(study.seeds)}.items():
+                made.set_user_attr(key, value)
+            made.add_trials([trial(study.methods[name], search, number) for number in range(len(search.settings))])
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+def trial(method: Method, search: Search, number: int) -> FrozenTrial:
+    """The setting with this number as a trial."""
+    from optuna.trial import TrialState, create_trial
+
+    records = [record for record in search.records[number] if record is not None]
+    loss = fmean(map(best_validation, records)) if records else math.inf
+    if len(records) < len(search.seeds):
+        state = TrialState.WAITING
+    elif any(record["status"] == "diverged" for record in records):
+        state = TrialState.FAIL
+    else:
+        state = TrialState.PRUNED if number in search.dropped else TrialState.COMPLETE
+    return create_trial(
+        state=state,
+        value=loss if state in (TrialState.COMPLETE, TrialState.PRUNED) else None,
+        params={name: _plain(method, name, search.settings[number][name]) for name in method.axes},
+        distributions=_distributions(method),
+        intermediate_values=_losses(records),
+        user_attrs={"runs": [record["run"] for record in records], **_scores(records)},
+    )
+
+
+def _distributions(method: Method) -> dict[str, BaseDistribution]:
+    """As they were drawn from; of listed values these themselves, not their places, so that they can be read."""
+    from optuna.distributions import CategoricalDistribution
+
+    listed = {
+        name: CategoricalDistribution([_plain(method, name, value) for value in axis])
+        for name, axis in method.axes.items()
+        if isinstance(axis, tuple)
+    }
+    return distributions(method) | listed
+
+
+def _plain(method: Method, name: str, value: Any) -> Any:
+    """A value as Optuna can hold it; hyper-parameters are real numbers in records, whatever the study's file says."""
+    axis = method.axes[name]
+    if isinstance(axis, tuple):
+        return value if isinstance(value, bool | int | float | str) else json.dumps(value)
+    return int(value) if axis.whole else value
+
+
+def _losses(records: list[Record]) -> dict[int, float]:
+    """The mean validation loss over runs, by rounds finished, as far as all have one."""
+    rounds = enumerate(zip(*(record["aggregated"] for record in records), strict=False), 1)
+    return {number: fmean(losses) for number, losses in rounds if None not in losses}
+
+
+def _scores(records: list[Record]) -> dict[str, float]:
+    """The mean test scores over clients and runs, of the data set's own metric."""
+    if not records or any(record["status"] == "diverged" for record in records):
+        return {}
+    metric = own_metric(records[0])
+    by_run = [means(record, metric) for record in records]
+    return {f"{metric} ({rule})": fmean(run[rule] for run in by_run)
+            for rule in by_run[0] if all(run.get(rule) is not None for run in by_run)}  # fmt: skip

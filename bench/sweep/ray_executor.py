@@ -1,0 +1,242 @@
+"""Populations on a Ray cluster: an existing one, named by its address, or one of this machine alone.
+
+All machines need the same packages, and nothing else: no shared folder and no raw data. Data are loaded here and put
+into Ray's object store once; the workers of a machine read them from its memory without a copy. Records come back.
+What dies is not tried again by Ray but reported as lost, so that the runner alone decides.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import socket
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench import registry
+from bench.data import flamby
+from bench.sweep.executors import Done, Progress, attempt, failure, seldom
+from bench.sweep.plan import Population
+from bench.sweep.work import KEPT, Site, load
+from bench.types import Federation, RunSpec, SilobenchError, content_hash
+
+if TYPE_CHECKING:
+    import numpy as np
+    from ray import ObjectRef
+    from torch import Tensor
+
+PER_GPU = 4  # populations that share a GPU at most: small models leave most of one idle
+DIED = "a worker or its machine died"
+
+
+class OnRay:
+    """Trains on a Ray cluster, one population for each core, or for each share of a GPU if the cluster has any.
+
+    Without an ``address`` a cluster of this machine is started, and ended with the executor. At most ``workers``
+    populations are in work at once, 0 for as many as the cluster has room for. Raises :class:`SilobenchError` where
+    Ray is not installed or no cluster answers.
+    """
+
+    def __init__(self, address: str | None, site: Site, progress: Progress, workers: int = 0) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise SilobenchError("--executor ray needs the library ray: pip install 'silobench[ray]'") from None
+        if site.snapshots is not None:
+            site.snapshots.mkdir(parents=True, exist_ok=True)
+            site = replace(site, snapshots=site.snapshots.absolute())  # workers have a working folder of their own
+        self.site, self.workers, self._progress = site, workers, progress
+        self._ray, self._ours = ray, not ray.is_initialized()
+        if self._ours:
+            _connect(address, workers)
+        gpus = ray.cluster_resources().get("GPU", 0.0)
+        self._per_gpu = min(PER_GPU, math.ceil((workers or self._cores()) / gpus)) if gpus else 0
+        self._train = ray.remote(_in_worker).options(  # type: ignore[attr-defined]
+            num_cpus=1, num_gpus=1 / self._per_gpu if gpus else 0, max_retries=0
+        )
+        self._notes = self._here(_Notes).remote()
+        self._news = self._notes.take.remote()
+        self._data: dict[str, ObjectRef[Any]] = {}
+        self._running: dict[ObjectRef[Any], Population] = {}
+        self._refused: list[Done] = []
+
+    def _here(self, kind: type) -> Any:
+        """An actor class whose actors live on this machine, and use none of its cores."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        place = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
+        return self._ray.remote(kind).options(num_cpus=0, scheduling_strategy=place)
+
+    def _cores(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+    @property
+    def free(self) -> bool:
+        """Machines come and go; while there is none, one population waits for it."""
+        room = self.workers
+        if not room:
+            gpus = int(self._ray.cluster_resources().get("GPU", 0))
+            room = min(self._cores(), gpus * self._per_gpu) if self._per_gpu else self._cores()
+        return len(self._running) < max(1, room)
+
+    def submit(self, population: Population) -> None:
+        try:
+            data = {_key(run): self._put(run) for run in population.runs[: len(population.seeds)]}
+        except Exception as error:
+            self._refused.append(failure(population, error))
+        else:
+            self._running[self._train.remote(population, self.site, data, self._notes)] = population
+
+    def _put(self, run: RunSpec) -> ObjectRef[Any]:
+        """The run's data in the object store, put there once for all populations that see them."""
+        key = _key(run)
+        if key not in self._data:
+            federation = load(self.site.root, run)
+            if len(self._data) >= KEPT:
+                del self._data[next(iter(self._data))]
+            with _as_arrays():
+                self._data[key] = self._ray.put(federation)
+        return self._data[key]
+
+    def finished(self, timeout: float) -> list[Done]:
+        self._hear()
+        done, self._refused = self._refused, []
+        if done or not self._running:
+            return done
+        running = list(self._running)
+        if self._ray.wait(running, timeout=timeout)[0]:
+            ended, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
+            done = [self._outcome(each) for each in ended]
+        return done
+
+    def _hear(self) -> None:
+        """Pass on what workers have told since last time."""
+        if self._ray.wait([self._news], timeout=0)[0]:
+            news = self._ray.get(self._news)
+            self._news = self._notes.take.remote()
+            for population in self._running.values():
+                if population.name in news:
+                    self._progress(population.name, *news[population.name])
+
+    def _outcome(self, ended: ObjectRef[Any]) -> Done:
+        errors = self._ray.exceptions
+        population = self._running.pop(ended)
+        try:
+            done: Done = self._ray.get(ended)
+        except errors.OutOfMemoryError:
+            return Done(population, error="out of memory", lost=True)
+        except errors.RayTaskError as error:  # not of the training, which ends itself, but on the way to it
+            return failure(population, error.cause or error)
+        except errors.RayError:
+            return Done(population, error=DIED, lost=True)
+        return done
+
+    def close(self, *, now: bool = False) -> None:
+        running = list(self._running)
+        if now:
+            for each in running:
+                self._ray.cancel(each, force=True)
+        elif running:
+            self._ray.wait(running, num_returns=len(running))
+        self._ray.kill(self._notes)
+        if self._ours:
+            self._ray.shutdown()
+
+
+def _connect(address: str | None, workers: int) -> None:
+    """Join the cluster, or start one here; signals stay with whoever handles them now, Ray would take SIGTERM."""
+    import ray
+
+    if address is not None and ":" in address:
+        _reach(address)
+    common: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address or "local", num_cpus=None if address else workers or os.cpu_count(), **common)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise SilobenchError(f"Ray at {address or 'this machine'}: {' '.join(str(error).split())}") from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _reach(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError) as error:
+        hint = "expected host:port of a running cluster (`ray start --head` prints it), or auto on one of its machines"
+        raise SilobenchError(f"--address {address}: no Ray cluster answers there ({error}); {hint}") from None
+
+
+def _key(run: RunSpec) -> str:
+    return content_hash(dict(run.data))
+
+
+@contextmanager
+def _as_arrays() -> Iterator[None]:
+    """Until the block ends, tensors travel as arrays: these Ray hands out without a copy, tensors it would copy."""
+    import torch
+    from ray.util import deregister_serializer, register_serializer
+
+    register_serializer(torch.Tensor, serializer=torch.Tensor.numpy, deserializer=_tensor)
+    try:
+        yield
+    finally:
+        deregister_serializer(torch.Tensor)
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    """A tensor of the array's own memory, which others read, too, and nobody may write to."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
+        return torch.from_numpy(array)
+
+
+# What follows runs in a worker ------------------------------------------------------------------------------------
+
+
+class _Notes:
+    """How far each population has come: told by workers, taken by the executor."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, tuple[int, int, float | None]] = {}
+
+    def put(self, population: str, finished: int, rounds: int, best: float | None) -> None:
+        self._latest[population] = finished, rounds, best
+
+    def take(self) -> dict[str, tuple[int, int, float | None]]:
+        latest, self._latest = self._latest, {}
+        return latest
+
+
+@dataclass(frozen=True)
+class _Handed(Site):
+    """A site whose data came with the population."""
+
+    federations: Mapping[str, Federation] = field(default_factory=dict)
+
+    def federation(self, run: RunSpec) -> Federation:
+        return self.federations[_key(run)]
+
+
+def _in_worker(population: Population, site: Site, data: Mapping[str, ObjectRef[Any]], notes: Any) -> Done:
+    import ray
+
+    name = population.runs[0].data["name"]
+    if not name.startswith(flamby.PREFIX):
+        registry.load("datasets", name)  # functions of its file may be part of the data
+    federations = dict(zip(data, ray.get(list(data.values())), strict=True))
+    # Without a shared folder nothing could go on from a snapshot.
+    snapshots = site.snapshots if site.snapshots is not None and site.snapshots.is_dir() else None
+    handed = _Handed(site.root, snapshots, site.every_rounds, site.every_seconds, federations)
+    return attempt(population, handed, seldom(partial(notes.put.remote, population.name)))

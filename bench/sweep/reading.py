@@ -1,0 +1,72 @@
+"""What is read off a record: the scores of clients' own models, and the names of all that decided the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from bench.sweep.select import best_validation
+
+Record = Mapping[str, Any]
+
+
+class Score(NamedTuple):
+    """The ``value`` of a metric of a client's own model on its test samples, None where it is undefined."""
+
+    checkpoint: str
+    client: int
+    metric: str
+    value: float | None
+
+
+def own_scores(record: Record) -> list[Score]:
+    """Each client's own model, tested at home; a pooled run has one model only, which is everybody's own."""
+    pooled = len({model for _, model, *_ in record["scores"]}) == 1
+    return [
+        Score(checkpoint, client, metric, value)
+        for checkpoint, model, client, metric, value in record["scores"]
+        if pooled or model == client
+    ]
+
+
+def own_metric(record: Record) -> str | None:
+    """The data set's own metric, its first; None where no client has test samples."""
+    return record["scores"][0][3] if record["scores"] else None
+
+
+def means(record: Record, metric: str | None) -> dict[str, float | None]:
+    """The mean over clients of each checkpoint that was kept; None where the metric is undefined on all of them."""
+    by_checkpoint: dict[str, list[float | None]] = {}
+    for score in own_scores(record):
+        if score.metric == metric:
+            by_checkpoint.setdefault(score.checkpoint, []).append(score.value)
+    defined = {rule: [value for value in values if value is not None] for rule, values in by_checkpoint.items()}
+    return {rule: fmean(values) if values else None for rule, values in defined.items()}
+
+
+def names(record: Record) -> dict[str, Any]:
+    """All that decided a run by the name under which a study sets it: "lr", "model.hidden", "budget.rounds", "seed"."""
+    spec = record["spec"]
+    parts = ("data", "algorithm", "model")
+    named = {part: spec[part]["name"] for part in parts} | spec["hyperparameters"] | {"seed": spec["seed"]}
+    for part in parts:
+        named |= {f"{part}.{option}": value for option, value in spec[part]["options"].items()}
+    return named | {f"budget.{key}": value for key, value in spec["budget"].items()}
+
+
+def summary(record: Record) -> dict[str, Any]:
+    """A run in short: ``setting`` are its hyper-parameters, ``loss`` its lowest validation loss, ``scores`` means."""
+    spec, metric, loss = record["spec"], own_metric(record), best_validation(record)
+    return {
+        "run": record["run"],
+        **{part: spec[part]["name"] for part in ("data", "algorithm", "model")},
+        "setting": spec["hyperparameters"],
+        "seed": spec["seed"],
+        "status": record["status"],
+        "loss": loss if isfinite(loss) else None,
+        "metric": metric,
+        "scores": means(record, metric),
+        "synthetic": record["synthetic"],
+    }

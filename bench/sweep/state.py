@@ -1,0 +1,78 @@
+"""What is to be said of a store: what is being trained, what is finished, and how much of a study that is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.sweep.lease import running
+from bench.sweep.store import Record, Store
+
+ABOUT = ("population", "text", "runs", "round", "rounds", "loss", "pid", "host")
+
+
+def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
+    """What is going on in the store, in plain containers, and the records that can be believed by their runs' hashes.
+
+    ``training``: each population's lease and for how many seconds it has run. ``finished``: runs, diverged ones among
+    them, populations, and the seconds that their training took. ``snapshots``: file, bytes, age in seconds.
+    ``damaged``: what is wrong with each file of records that cannot be believed.
+    """
+    records, damage = store.examined()
+    now = time.time()
+    return {
+        "store": str(store.path),
+        "training": [
+            {**{key: lease.get(key) for key in ABOUT}, "seconds": round(max(0.0, now - lease["begun"]), 1)}
+            for lease in running(store)
+        ],
+        "finished": {
+            "runs": len(records),
+            "diverged": diverged(records.values()),
+            "populations": len(store.files()) - len(damage),
+            "seconds": round(sum(cost["seconds"] for cost in store.costs()), 3),
+        },
+        "snapshots": [
+            {"file": file.name, "bytes": size, "age": round(max(0.0, now - changed), 1)}
+            for file, size, changed in _files(store.path / "snapshots")
+        ],
+        "damaged": damage,
+    }, records  # fmt: skip
+
+
+def progress(file: Path, records: Mapping[str, Record], root: Path | None) -> dict[str, Any]:
+    """How many runs the study in ``file`` has, and how many are finished and diverged, in all and by method.
+
+    Equal settings count once. Of a search that asks by what it has found, and is not at its end, nobody knows how many
+    there will be; it counts with as many as it tries.
+    """
+    from bench.spec import read
+    from bench.sweep.study import on_record
+
+    study = read(file)
+    methods = {}
+    for name, search in on_record(study, records, root).items():
+        there = [record for seeds in search.records for record in seeds if record is not None]
+        known = study.methods[name].search.kind != "tpe" or len(there) == len(search.settings) * len(search.seeds)
+        settings = len(search.settings) if known else study.methods[name].tried
+        methods[name] = {"runs": settings * len(search.seeds), "finished": len(there), "diverged": diverged(there)}
+    totals = {key: sum(method[key] for method in methods.values()) for key in ("runs", "finished", "diverged")}
+    return {"file": str(file), "title": study.title, **totals, "methods": methods}
+
+
+def diverged(records: Iterable[Mapping[str, Any]]) -> int:
+    return sum(record["status"] == "diverged" for record in records)
+
+
+def _files(folder: Path) -> list[tuple[Path, int, float]]:
+    """Size and time of change of each snapshot; one that vanishes meanwhile is of a population that has ended."""
+    found = []
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            known = file.stat()
+        except FileNotFoundError:
+            continue
+        found.append((file, known.st_size, known.st_mtime))
+    return found
