@@ -210,7 +210,7 @@ class Result:
         return state if exchange.everything else {name: state[name] for name in exchange.names}
 
     def _rule(self, checkpoint: str) -> str:
-        kept = [rule for rule in self.rules if rule in self.trained.populations[0][1].checkpoints]
+        kept = [rule for rule in self.rules if rule in self.trained.models[0][2].checkpoints]
         if checkpoint not in kept:
             raise SpecError(f"no checkpoint {checkpoint!r} was kept, only {', '.join(kept)}")
         return checkpoint

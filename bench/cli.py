@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bench import cli_data, listing, registry
+from bench import cli_data, cli_tables, listing, registry
 from bench.cli_audit import audit
 from bench.cli_data import DataOption
-from bench.cli_run import How, training, trains
-from bench.types import DataError, SilobenchError, SpecError, nearest
+from bench.cli_run import How, trains
+from bench.cli_tables import Place
+from bench.types import DataError, SilobenchError
 
 if TYPE_CHECKING:
-    from bench.spec import StudySpec
+    pass
 
 QUICKSTART = "quickstart"
 STOPPED = 130  # exit status: asked to stop, as shells say it
@@ -35,6 +36,11 @@ app.add_typer(cli_data.app, name="data")
 app.command()(audit)
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records of finished runs.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for tables and figures.")]
+PAPER = "paper"  # the profile that is the study's file as it stands
+ProfileOption = Annotated[str, typer.Option("--profile", help="A shorter form of the study, see `silobench list`.")]
+PartialOption = Annotated[
+    bool, typer.Option("--partial", help="Rank over the data sets that are there; the title says PARTIAL.")
+]
 STORE, OUT = Path("results/runs"), Path("results/tables")
 
 
@@ -62,12 +68,15 @@ def main() -> None:
 @app.command("list")
 def list_(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    data: DataOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON list of objects.")] = False,
 ) -> None:
     """List what specs can name, or the tables and figures that can be reproduced."""
-    entries = list(_listed(kind))
+    entries = list(_listed(kind, data))
     if as_json:
         print(json.dumps(entries, indent=2, ensure_ascii=False))
+    elif kind in (Kind.TABLES, Kind.FIGURES):
+        print(*map(cli_tables.text, entries), sep="\n")
     elif kind is Kind.ALGORITHMS:
         columns = shutil.get_terminal_size((120, 24)).columns
         print(*(listing.text(entry, columns) for entry in entries), sep="\n")
@@ -76,13 +85,10 @@ def list_(
         print(*(f"{entry['name']:<{width}}  {entry['summary']}".rstrip() for entry in entries), sep="\n")
 
 
-def _listed(kind: Kind) -> Iterator[dict[str, Any]]:
+def _listed(kind: Kind, data: Path | None) -> Iterator[dict[str, Any]]:
     match kind:
         case Kind.TABLES | Kind.FIGURES:
-            from bench.spec import published
-
-            for entry in published("tables" if kind is Kind.TABLES else "figures").values():
-                yield {"name": entry.id, "summary": entry.title}
+            yield from cli_tables.listed("tables" if kind is Kind.TABLES else "figures", data)
         case Kind.ALGORITHMS:
             yield from listing.algorithms()
         case _:
@@ -97,11 +103,15 @@ def reproduce_table(
     store: StoreOption = STORE,
     out: OutOption = OUT,
     data: DataOption = None,
+    profile: ProfileOption = PAPER,
+    partial: PartialOption = False,
     *,
     how: How,
 ) -> None:
     """Re-run a table from raw data to comparison; runs in the store are not repeated."""
-    _make(_study_of("tables", table), [table], [], store, out, data, how)
+    whole = cli_tables.reproduce("tables", table, profile, Place(store, out, data), how, partial=partial)
+    if not whole:
+        raise typer.Exit(INCOMPLETE)
 
 
 @app.command()
@@ -111,11 +121,15 @@ def reproduce_figure(
     store: StoreOption = STORE,
     out: OutOption = OUT,
     data: DataOption = None,
+    profile: ProfileOption = PAPER,
+    partial: PartialOption = False,
     *,
     how: How,
 ) -> None:
     """Re-run a figure; runs in the store are not repeated."""
-    _make(_study_of("figures", figure), [], [figure], store, out, data, how)
+    whole = cli_tables.reproduce("figures", figure, profile, Place(store, out, data), how, partial=partial)
+    if not whole:
+        raise typer.Exit(INCOMPLETE)
 
 
 @app.command()
@@ -125,6 +139,7 @@ def sweep(
     store: StoreOption = STORE,
     out: OutOption = OUT,
     data: DataOption = None,
+    profile: ProfileOption = PAPER,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be done, as `silobench plan`.")
     ] = False,
@@ -135,10 +150,11 @@ def sweep(
     from bench.spec import read
 
     if dry_run:
-        plan(study, store, data, how.workers)
+        plan(study, store, data, profile, how.workers)
         return
-    spec = read(study).with_a_table()
-    _make(spec, spec.tables, spec.figures, store, out, data, how)
+    spec = read(study, profile).with_a_table()
+    if not cli_tables.make(spec, spec.tables, spec.figures, Place(store, out, data), how):
+        raise typer.Exit(INCOMPLETE)
 
 
 @app.command()
@@ -146,6 +162,7 @@ def plan(
     study: Annotated[Path, typer.Argument(help="A study file.", show_default=False)],
     store: StoreOption = STORE,
     data: DataOption = None,
+    profile: ProfileOption = PAPER,
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="Worker processes to count with.")] = 0,
 ) -> None:
     """Say what a study would train, download and cost on this machine, from a short calibration; runs nothing else."""
@@ -153,7 +170,7 @@ def plan(
     from bench.sweep.estimate import describe, estimate
     from bench.sweep.store import Store
 
-    print(describe(estimate(read(study), Store(store), root=data), max(workers, 1)))
+    print(describe(estimate(read(study, profile), Store(store), root=data), max(workers, 1)))
 
 
 @app.command()
@@ -175,31 +192,6 @@ def report(store: StoreOption = STORE, out: OutOption = OUT, data: DataOption = 
         begun = {name for name, search in searches.items() if any(map(any, search.records))}
         tables = [name for name in study.tables if study.methods_behind([name], []) <= begun]
         figures = [name for name in study.figures if study.methods_behind([], [name]) <= begun]
-        whole &= making.write(study, searches, tables, figures, out)
+        whole &= making.write(study, searches, tables, figures, out, cli_tables.counts(data))
     if not whole:
-        raise typer.Exit(INCOMPLETE)
-
-
-def _study_of(kind: Literal["tables", "figures"], name: str) -> StudySpec:
-    """The study in experiments/ that makes the table or figure ``name``."""
-    from bench.spec import published, read
-
-    known = published(kind)
-    if name not in known:
-        raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, known)}")
-    return read(known[name].file)
-
-
-def _make(
-    study: StudySpec, tables: Iterable[str], figures: Iterable[str], store: Path, out: Path, data: Path | None, how: How
-) -> None:
-    """Run what the tables and figures need and the store lacks, and write them."""
-    from bench.report import making
-    from bench.sweep.store import Store
-    from bench.sweep.study import run_study
-
-    methods = study.methods_behind(tables, figures)
-    with training(how, store, data) as runner:
-        searches = run_study(study, Store(store), methods=methods, root=data, runner=runner)
-    if not making.write(study, searches, tables, figures, out):
         raise typer.Exit(INCOMPLETE)

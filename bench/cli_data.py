@@ -21,6 +21,7 @@ from bench.types import DataError, SpecError
 if TYPE_CHECKING:
     from bench.data.cards import Card
     from bench.data.fetch import Watcher
+    from bench.types import Federation
 
 app = typer.Typer(help="Data sets: their cards, their files, and whether these are intact.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(help="A name from `silobench data list`.", show_default=False)]
@@ -127,14 +128,21 @@ def plot(
     from bench.report.tables import titled
 
     federation = load_dataset(name, data, **dict(map(assignment, options or [])))
-    if federation.task == "segmentation":
-        raise SpecError(f"{name}: its targets are masks, not classes; there is no partition of classes to draw")
-    counts = [client.train.y.flatten().long().bincount(minlength=federation.classes) for client in federation.clients]
+    counts = class_counts(federation)
     shown = ", ".join([name, *(options or [])])
     names = [client.name for client in federation.clients]
     title = titled(f"Training samples of {shown}", federation.synthetic)
     stem = out / "-".join([name, *(option.replace("=", "-") for option in options or [])])
-    print(*partition([count.tolist() for count in counts], names, stem, title=title), sep="\n")
+    print(*partition(counts, names, stem, title=title), sep="\n")
+
+
+def class_counts(federation: Federation) -> list[list[int]]:
+    """Training samples by client and class; raises :class:`SpecError` where targets are no classes."""
+    if federation.task == "segmentation":
+        raise SpecError(f"{federation.name}: its targets are masks, not classes; there is no partition to draw")
+    return [
+        client.train.y.flatten().long().bincount(minlength=federation.classes).tolist() for client in federation.clients
+    ]
 
 
 @app.command()

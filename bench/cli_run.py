@@ -104,7 +104,7 @@ def _executor(how: How, store: Path, data: Path | None, progress: Progress) -> E
     if how.executor is Where.RAY:
         from bench.sweep.ray_executor import OnRay
 
-        return OnRay(how.address, site, progress)
+        return OnRay(how.address, site, progress, how.workers)
     return Processes(how.workers, site, progress) if how.workers else InProcess(site, progress)
 
 

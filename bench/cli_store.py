@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ import typer
 
 from bench import cli_text
 from bench.cli_data import DataOption, JsonOption, assignment
-from bench.types import CHECKPOINTS, DataError, SpecError, nearest
+from bench.types import CHECKPOINTS, DataError, SpecError, content_hash, nearest
 
 if TYPE_CHECKING:
     from bench.sweep.select import Search
@@ -109,7 +108,7 @@ def show(
     if found:
         record = records[found[0]]
         if spec is not None:
-            print(_spec(record), end="")
+            print(_study_file(record), end="")
         else:
             print(_as_json(record) if as_json else "\n".join(cli_text.of_run(record)))
     _name_damage(damage)
@@ -127,14 +126,97 @@ def export(
     data: DataOption = None,
 ) -> None:
     """Write records in the form of another tool."""
-    place = _existing(store)
-    with _new(dest) as temporary:
-        if to is Form.OPTUNA:
-            from bench.sweep.export import to_optuna
+    from bench.files import new_place
+    from bench.spec import read
+    from bench.sweep.study import on_record
 
-            if study is None:
-                raise SpecError("optuna shows searches: name the study file whose they are with --study")
-            spec, searches = _study(study, place, data)
-            to_optuna.write(spec, searches, temporary)
-"""
-"""
+    records = _existing(store).records()
+    searches: dict[str, Search] = {}
+    if study is not None:
+        spec = read(study)
+        searches = on_record(spec, records, data)
+        within = [record for search in searches.values() for seeds in search.records for record in seeds if record]
+        records = {record["run"]: records[record["run"]] for record in within}
+    elif to is Form.OPTUNA:
+        raise SpecError("optuna shows searches: name with --study the study file whose they are")
+    if not records:
+        raise SpecError(f"{study or store}: no run is on record, there is nothing to export")
+    chosen = [records[run] for run in sorted(records)]
+    with new_place(dest) as place:
+        match to:
+            case Form.CSV | Form.PARQUET:
+                from bench.sweep.export import to_tables
+
+                to_tables.write(chosen, place, "csv" if to is Form.CSV else "parquet")
+            case Form.TENSORBOARD:
+                from bench.sweep.export import to_tensorboard
+
+                to_tensorboard.write(chosen, place)
+            case Form.MLFLOW:
+                from bench.sweep.export import to_mlflow
+
+                to_mlflow.write(chosen, place)
+            case Form.OPTUNA:
+                from bench.sweep.export import to_optuna
+
+                to_optuna.write(spec, searches, place)
+    print(dest)
+
+
+def _existing(store: Path) -> Store:
+    from bench.sweep.store import Store
+
+    if not store.is_dir():
+        raise SpecError(f"there is no store at {store}; name one with --store")
+    return Store(store)
+
+
+def _refuse_unknown(name: str, value: Any, named: Collection[Mapping[str, Any]]) -> None:
+    """Refuse a name that no run has, and a word that is no run's; that no run has a certain number is an answer."""
+    known = {other for each in named for other in each}
+    if known and name not in known:
+        raise SpecError(f"no run has a {name!r}: {nearest(name, known)}")
+    words = {each[name] for each in named if isinstance(each.get(name), str)}
+    if words and isinstance(value, str) and value not in words:
+        raise SpecError(f"no run has {name} = {value!r}: {nearest(value, words)}")
+
+
+def _order(listed: Mapping[str, Any]) -> tuple[Any, ...]:
+    setting = sorted(listed["setting"].items())
+    return listed["data"], listed["algorithm"], listed["model"], setting, listed["seed"], listed["run"]
+
+
+def _print_csv(listed: Sequence[Mapping[str, Any]]) -> None:
+    own = ("run", "data", "algorithm", "model", "seed", "status", "loss", "metric")
+    settings = sorted({name for each in listed for name in each["setting"]})
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*own, *CHECKPOINTS, *settings])
+    for each in listed:
+        scores = (each["scores"].get(rule) for rule in CHECKPOINTS)
+        writer.writerow([*(each[key] for key in own), *scores, *(each["setting"].get(name) for name in settings)])
+
+
+def _study_file(record: Record) -> str:
+    """The study that makes a run again, and what there is to know of it."""
+    from bench.spec.one_run import study_text
+
+    versions, named = record["versions"], content_hash(record["spec"]) == record["run"]
+    lines = [
+        f"# Made by silobench {versions['silobench']} with torch {versions['torch']}; the data's fingerprint is",
+        f"# {record['spec']['data']['fingerprint']}.",
+        *([] if named else ["# An older silobench named this run; run again it has another name."]),
+        study_text(record["spec"], title=f"Run {record['run']}"),
+    ]
+    return "\n".join(lines)
+
+
+def _as_json(content: object) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def _name_damage(damage: Sequence[str]) -> None:
+    """What there is of the rest has been shown by now."""
+    for each in damage[:-1]:
+        print(f"error: {each}", file=sys.stderr)
+    if damage:
+        raise DataError(damage[-1])

@@ -60,7 +60,7 @@ def of_runs(listed: Sequence[Mapping[str, Any]], named: Mapping[str, Mapping[str
                 each["run"][:SHORT],
                 f"{each['data']} (SYNTHETIC)" if each["synthetic"] else each["data"],
                 each["algorithm"],
-                " ".join(f"{name}={shown(value)}" for name, value in (each["setting"] | more).items()),
+                " ".join(f"{name}={_bare(value)}" for name, value in (each["setting"] | more).items()),
                 str(each["seed"]),
                 each["status"],
                 number(each["loss"]),
@@ -83,10 +83,9 @@ def _differing(named: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def of_run(record: Mapping[str, Any]) -> Iterator[str]:
     """A record in full."""
-    spec, versions = record["spec"], record["versions"]
-    diverged = record["diverged"]
-    state = f"diverged in round {diverged['round']}: {diverged['what']} of client {diverged['client']}" if diverged else ""
-    yield f"Run {record['run']}, {state or record['status']}{', on SYNTHETIC DATA' if record['synthetic'] else ''}"
+    spec, versions, travels, bad = record["spec"], record["versions"], record["communication"], record["diverged"]
+    state = f"diverged in round {bad['round']}: {bad['what']} of client {bad['client']}" if bad else record["status"]
+    yield f"Run {record['run']}, {state}{', on SYNTHETIC DATA' if record['synthetic'] else ''}"
     yield ""
     facts = {
         "data": _choice(spec["data"]),
@@ -96,8 +95,7 @@ def of_run(record: Mapping[str, Any]) -> Iterator[str]:
         "setting": _settings(spec["hyperparameters"]),
         "budget": _settings(spec["budget"]),
         "seed": str(spec["seed"]),
-        "travels": f"{number(record['communication']['up'])} floats up, {number(record['communication']['down'])} down, "
-        "each client and round",
+        "travels": f"{number(travels['up'])} floats up, {number(travels['down'])} down, each client and round",
         "made": f"{record['path']}, by silobench {versions['silobench']} with torch {versions['torch']}",
     }
     yield from (f"  {line}" for line in aligned([[name, value] for name, value in facts.items()]))
@@ -190,3 +188,7 @@ def number(value: float | None) -> str:
 def shown(value: Any) -> str:
     """A value as in a study file."""
     return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def _bare(value: Any) -> str:
+    return value if isinstance(value, str) else shown(value)

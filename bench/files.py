@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from bench.types import SilobenchError
 
 
 def write_whole(file: Path, content: bytes) -> Path:
@@ -26,3 +30,21 @@ def write_whole(file: Path, content: bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return file
+
+
+@contextmanager
+def new_place(place: Path) -> Iterator[Path]:
+    """A path at which to make what will be at ``place``, a file or a folder, once the block has ended well.
+
+    Raises :class:`SilobenchError` if something is there already, or cannot be written.
+    """
+    if place.exists():
+        raise SilobenchError(f"{place}: there already; name another place, or delete it first")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".", suffix=".part") as folder:
+            made = Path(folder) / place.name
+            yield made
+            made.replace(place)
+    except OSError as error:
+        raise SilobenchError(f"{place}: cannot be written ({error.strerror or error})") from error

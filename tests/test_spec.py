@@ -170,7 +170,12 @@ BAD = {
         f"weight_decay = {HUGE}, mu = {HUGE}",
         "methods.far.grid: 1,002,001 combinations are more than 1,000,000",
     ),
-    "million runs": ("mu = [1, 2, 3]", f"mu = [{', '.join(map(str, range(300_000)))}]", "runs are more than 1,000,000"),
+    "million runs": (
+        "weight_decay = [0.0, 0.1], mu = [1, 2, 3]",
+        f"weight_decay = {HUGE}, mu = [{', '.join(map(str, range(900)))}]",
+        "1,801,804 runs are more than 1,000,000",
+    ),
+    "no study but data": ('title = "A study"', f'title = "A study"\n# {"x" * 1_000_000}', "larger than 1,000,000 bytes"),
     "unknown rule": (
         "[data]",
         '[select]\nrule = "best-test"\n[data]',

@@ -30,6 +30,7 @@ LIMIT = 1 << 30  # bytes of a file whose size is not published
 Watcher = Callable[[str, int, int | None], None]  # told path, bytes that are there, bytes of the whole file if known
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 _noted: ContextVar[set[Path] | None] = ContextVar("noted", default=None)
+_forbidden: ContextVar[str | None] = ContextVar("forbidden", default=None)
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,10 @@ def locate(asset: Asset, root: Path | None = None) -> Path:
     cached = cache_folder() / asset.path
     if cached.is_file() and not deviates(asset, cached):
         return note(cached)
-    if os.environ.get("BENCH_OFFLINE", "") not in ("", "0"):
+    if forbidden_by := _forbidden.get() or ("BENCH_OFFLINE" if _offline() else None):
         searched = ", ".join(map(str, [*data_folders(root), cache_folder()]))
         raise DataError(
-            f"{asset.path}: no intact copy in {searched}, and BENCH_OFFLINE forbids to download it; "
+            f"{asset.path}: no intact copy in {searched}, and {forbidden_by} forbids to download it; "
             + _remedy(asset, cached)
         )
     try:
@@ -131,6 +132,20 @@ def watched(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         _watcher.reset(token)
+
+
+@contextmanager
+def forbidden(by: str) -> Iterator[None]:
+    """Download nothing until the block ends; ``by`` is what forbids it."""
+    token = _forbidden.set(by)
+    try:
+        yield
+    finally:
+        _forbidden.reset(token)
+
+
+def _offline() -> bool:
+    return os.environ.get("BENCH_OFFLINE", "") not in ("", "0")
 
 
 def find(path: str, root: Path | None = None) -> Path | None:

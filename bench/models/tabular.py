@@ -1,4 +1,4 @@
-"""Networks for feature vectors, as FENDA-FL uses them on Fed-Heart-Disease (section 4.1, Table 9, appendix D).
+"""Networks for feature vectors, as FENDA-FL uses them on Fed-Heart-Disease and GEMINI (section 4, Table 9, appendix D).
 
 One output means a probability (the network ends in a sigmoid), several mean logits.
 """
@@ -6,11 +6,14 @@ One output means a probability (the network ends in a sigmoid), several mean log
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from bench.registry import register
+from bench.types import SpecError
 
 
 class Split(nn.Module):
@@ -40,15 +43,29 @@ class Parallel(nn.Module):
 
 def classifier(features: int, outputs: int, dropout: float = 0.0) -> nn.Sequential:
     """Dropout, one linear layer and, for a single output, a sigmoid."""
-    layers: list[nn.Module] = [nn.Dropout(dropout)] if dropout else []
-    layers.append(nn.Linear(features, outputs))
+    layers: list[nn.Module] = [*_dropout(dropout), nn.Linear(features, outputs)]
     if outputs == 1:
         layers.append(nn.Sigmoid())
     return nn.Sequential(*layers)
 
 
-def _extractor(inputs: tuple[int, ...], hidden: int) -> nn.Sequential:
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(inputs), hidden), nn.ReLU())
+def _dropout(share: float) -> list[nn.Module]:
+    return [nn.Dropout(share)] if share else []
+
+
+def _extractor(inputs: tuple[int, ...], widths: Sequence[int], dropout: float) -> nn.Sequential:
+    """Hidden layers with ReLU, and dropout between them."""
+    layers: list[nn.Module] = [nn.Flatten(), nn.Linear(math.prod(inputs), widths[0]), nn.ReLU()]
+    for entering, leaving in pairwise(widths):
+        layers += [*_dropout(dropout), nn.Linear(entering, leaving), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+def _widths(option: str, hidden: int | Sequence[int]) -> list[int]:
+    widths = [hidden] if isinstance(hidden, int) else list(hidden)
+    if not widths or not all(type(width) is int and width > 0 for width in widths):
+        raise SpecError(f"{option} = {hidden!r}: expected the width of a hidden layer, or a list of widths")
+    return widths
 
 
 @register("logistic")
@@ -58,13 +75,39 @@ def logistic(inputs: tuple[int, ...], outputs: int) -> nn.Module:
 
 
 @register("mlp")
-def mlp(inputs: tuple[int, ...], outputs: int, *, hidden: int = 10, dropout: float = 0.0) -> nn.Module:
-    """One hidden layer with ReLU (hidden 10: 151 parameters on Fed-Heart-Disease, printed as 152; hidden 5: 76)."""
-    return Split(_extractor(inputs, hidden), classifier(hidden, outputs, dropout))
+def mlp(inputs: tuple[int, ...], outputs: int, *, hidden: int | Sequence[int] = 10, dropout: float = 0.0) -> nn.Module:
+    """Hidden layers with ReLU, one unless ``hidden`` is a list of their widths, dropout after each.
+
+    On Fed-Heart-Disease a width of 10 makes 151 parameters, printed as 152, and 5 make 76.
+    """
+    widths = _widths("hidden", hidden)
+    return Split(_extractor(inputs, widths, dropout), classifier(widths[-1], outputs, dropout))
 
 
 @register("parallel_mlp")
-def parallel_mlp(inputs: tuple[int, ...], outputs: int, *, hidden: int = 5, dropout: float = 0.0) -> nn.Module:
-    """Local and global hidden layers under one linear head (hidden 5: 151 parameters on Fed-Heart-Disease)."""
-    head = classifier(2 * hidden, outputs, dropout)
-    return Parallel(_extractor(inputs, hidden), _extractor(inputs, hidden), head)
+def parallel_mlp(
+    inputs: tuple[int, ...],
+    outputs: int,
+    *,
+    hidden: int | Sequence[int] = 5,
+    dropout: float = 0.0,
+    global_hidden: int | Sequence[int] | None = None,
+    head_hidden: Sequence[int] = (),
+) -> nn.Module:
+    """Local and global hidden layers under one head (hidden 5: 151 parameters on Fed-Heart-Disease).
+
+    ``hidden`` are the widths of the local layers, and of the global ones unless they are given their own;
+    ``head_hidden`` those of hidden layers in the head.
+    """
+    local_widths = _widths("hidden", hidden)
+    global_widths = local_widths if global_hidden is None else _widths("global_hidden", global_hidden)
+    head: list[nn.Module] = []
+    entering = local_widths[-1] + global_widths[-1]
+    for leaving in _widths("head_hidden", head_hidden) if head_hidden else []:
+        head += [*_dropout(dropout), nn.Linear(entering, leaving), nn.ReLU()]
+        entering = leaving
+    return Parallel(
+        _extractor(inputs, local_widths, dropout),
+        _extractor(inputs, global_widths, dropout),
+        nn.Sequential(*head, *classifier(entering, outputs, dropout)),
+    )

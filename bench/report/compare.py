@@ -170,7 +170,9 @@ def remarks(table: Table) -> Iterable[str]:
     silo = spec.silo if spec.better_or_worse and any(row.method == spec.silo for row in spec.rows) else None
     found = agreement(table)
     if found:
-        side = f'else "same side" when both lie on the same side of their own {silo} mean, ' if silo else ""
+        whose = f"their own {silo} mean" if silo else "the mean that their own table names"
+        shown = silo or any(cell.verdict == "same side" for cell in table.judged)
+        side = f'else "same side" when both lie on the same side of {whose}, ' if shown else ""
         own = f" (so is a {silo} that does not agree)" if silo else ""
         rule = "the sum of both radii (an absent radius is 0)"
         if spec.one_run:

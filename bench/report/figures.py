@@ -29,7 +29,7 @@ from bench.types import SilobenchError
 # Okabe and Ito, "Color Universal Design", 2008: told apart with every common form of colour blindness.
 BLUE, ORANGE, GREY, PALE, BLACK = "#0072B2", "#E69F00", "#888888", "#BBBBBB", "#000000"
 # As in FENDA-FL's Figures 6 and 7: solid for the server's checkpoint, hatched for local ones.
-HATCHES = {"latest": "....", "global": "", "local": "/////"}
+HATCHES = {"latest": "....", "global": "", "local": "/////", "best-test (oracle)": "xxxx", "best-val": "\\\\\\\\\\"}
 COLUMN, PAGE = 3.4, 7.0  # inches
 STYLE: dict[Any, Any] = {
     "font.size": 7,
@@ -62,7 +62,7 @@ def bars(tables: Sequence[Table], stem: Path, *, title: str) -> list[Path]:
             _panel(axes, table)
             if len(tables) > 1:
                 axes.set_title(wrapped(table.title, width * share / sum(widths)))
-        whole = titled(title, any(table.synthetic for table in tables))
+        whole = titled(title, any(table.synthetic for table in tables), tables[0].spec.profile)
         figure.suptitle(wrapped(whole, width))
         key = {entry.get_label(): entry for table in tables for entry in _key(table)}
         columns = 3 if width < 5 else len(key)

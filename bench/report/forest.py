@@ -41,9 +41,12 @@ class Forest:
         """Two to four round numbers on the axis."""
         if self.high <= self.low:
             return [f"{self.low:.3g}"]
-        rough = (self.high - self.low) / 3
-        magnitude = 10.0 ** math.floor(math.log10(rough))
-        step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough)
+        magnitude = 10.0 ** (math.floor(math.log10(self.high - self.low)) - 1)
+        step = next(
+            factor * magnitude
+            for factor in (1, 2, 5, 10, 20, 50)
+            if math.floor(self.high / (factor * magnitude)) - math.ceil(self.low / (factor * magnitude)) < 4
+        )
         digits = max(0, -math.floor(math.log10(step)))
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [f"{number * step:.{digits}f}" for number in range(first, last + 1)]

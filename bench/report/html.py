@@ -59,14 +59,14 @@ def _number(mean: float | None, radius: float | None, starred: bool, digits: int
 
 def render(table: Table) -> str:
     """The table as aligned plain text, one line per cell, followed by its foot."""
-    heads = ("Method", "Checkpoint", _block(table), "Ours", "Normal ±", "Printed", "Difference", "Verdict")
-    names = {"all": _summary(table)} | {str(number): name for number, name in enumerate(table.clients)}
-    lines = [
-        (cell.method, HEADINGS[cell.checkpoint], names[cell.client], *shown(cell, _digits(table, cell)))
-        for cell in table.shown
+    heads: tuple[str, ...] = ("Method", "Checkpoint", "Ours", "Normal ±", "Printed", "Difference", "Verdict")
+    names = {"all": summary(table)} | {str(number): name for number, name in enumerate(table.clients)}
+    lines: list[tuple[str, ...]] = [
+        (cell.method, HEADINGS[cell.checkpoint], *shown(cell, digits(table, cell))) for cell in table.shown
     ]
-    if table.spec.columns == "checkpoints":
-        heads, lines = heads[:2] + heads[3:], [line[:2] + line[3:] for line in lines]
+    if table.spec.columns == "clients":
+        heads = (*heads[:2], table.spec.block.removesuffix("s").capitalize(), *heads[2:])
+        lines = [(*line[:2], names[cell.client], *line[2:]) for line, cell in zip(lines, table.shown, strict=True)]
     columns = [column for column in zip(heads, *lines, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     text = [
@@ -96,7 +96,7 @@ def document(table: Table, form: str) -> str:
 
 def layout(table: Table) -> tuple[list[str], list[tuple[str, list[Shown | None]]]]:
     """The headings of a table's columns, and of each row its name and cells, None where nothing is to show."""
-    cells = {(cell.method, cell.checkpoint, cell.client): shown(cell, _digits(table, cell)) for cell in table.cells}
+    cells = {(cell.method, cell.checkpoint, cell.client): shown(cell, digits(table, cell)) for cell in table.cells}
     if table.spec.columns == "checkpoints":
         return [HEADINGS[checkpoint] for checkpoint in table.checkpoints], [
             (row.method, [cells.get((row.method, checkpoint, "all")) for checkpoint in table.checkpoints])
@@ -104,7 +104,7 @@ def layout(table: Table) -> tuple[list[str], list[tuple[str, list[Shown | None]]
         ]
     places = ["all", *map(str, range(len(table.clients)))]
     several = len(table.checkpoints) > 1
-    return [_summary(table), *table.clients], [
+    return [summary(table), *table.clients], [
         (
             f"{row.method}, {HEADINGS[checkpoint].lower()}" if several else row.method,
             [cells.get((row.method, checkpoint, place)) for place in places],
@@ -114,16 +114,13 @@ def layout(table: Table) -> tuple[list[str], list[tuple[str, list[Shown | None]]
     ]
 
 
-def _block(table: Table) -> str:
-    """What a column is, where columns are not checkpoints."""
-    return table.spec.block.removesuffix("s").capitalize()
-
-
-def _summary(table: Table) -> str:
+def summary(table: Table) -> str:
+    """What the cells over all clients are called where clients are columns."""
     return "Mean" if table.spec.summary == "mean" else "Mean rank"
 
 
-def _digits(table: Table, cell: Cell) -> int:
+def digits(table: Table, cell: Cell) -> int:
+    """The decimals that a cell is shown with."""
     return 2 if table.spec.summary == "rank" and cell.client == "all" else table.spec.digits
 
 

@@ -6,43 +6,52 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.report import effort, html
-from bench.report.tables import Row, Table, TableSpec, build, run_mean, titled
-from bench.spec import AlphaSection, StudySpec, TableSection
+from bench.report.drawing import Counts, draw, ranks
+from bench.report.joint import join
+from bench.report.tables import Row, Table, TableSpec, build
+from bench.spec import Joined, StudySpec, TableSection
 from bench.sweep.select import Search, choose
 from bench.types import Chosen
 
 
 def write(
-    study: StudySpec, searches: Mapping[str, Search], tables: Iterable[str], figures: Iterable[str], out: Path
+    study: StudySpec,
+    searches: Mapping[str, Search],
+    tables: Iterable[str],
+    figures: Iterable[str],
+    out: Path,
+    counts: Counts | None = None,
 ) -> bool:
-    """Write tables and figures (ids) below ``out`` and print where; False if a cell is missing or diverged."""
-    chosen = {name: choose(search, study.rule) for name, search in searches.items()}
+    """Write tables and figures (ids) below ``out`` and print where; False if a cell is missing or diverged.
+
+    ``counts`` looks at data, for figures of partitions.
+    """
+    settings = chosen(study, searches)
     made: dict[str, Table] = {}
     for name in tables:
-        made[name] = table(study, chosen, name)
+        made[name] = table(study, settings, name)
         print(html.render(made[name]))
         print(*html.write(made[name], out / study.stem(name)), "", sep="\n")
     for name in figures:
         figure = study.figures[name]
-        if figure.kind == "alpha":
-            paths = _alpha(study, figure, searches[figure.of], chosen[figure.of], out / study.stem(name))
-        else:
-            from bench.report.figures import bars
-
-            made |= {each: table(study, chosen, each) for each in figure.drawn if each not in made}
-            paths = bars([made[each] for each in figure.drawn], out / study.stem(name), title=figure.title)
-        print(*paths, "", sep="\n")
+        made |= {each: table(study, settings, each) for each in figure.drawn if each not in made}
+        print(*draw(study, figure, searches, settings, made, out / study.stem(name), counts), "", sep="\n")
     return not any(each.incomplete for each in made.values())
 
 
-def table(study: StudySpec, chosen: Mapping[str, Chosen], name: str) -> Table:
-    """The study's table ``name`` (id) of the ``chosen`` settings by method."""
+def chosen(study: StudySpec, searches: Mapping[str, Search]) -> dict[str, Chosen]:
+    """The setting that the study's rule picks for each method."""
+    return {name: choose(search, study.rule) for name, search in searches.items()}
+
+
+def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
+    """The study's table ``name`` (id) of the chosen ``settings`` by method."""
     section = study.tables[name]
     spec = TableSpec(
         id=study.stem(section.id),
         title=section.title or study.title,
         dataset=study.dataset(section),
-        metric=section.metric or _own_metric(section, chosen),
+        metric=section.metric or _own_metric(section, settings),
         rows=tuple(Row(row.method, row.of, row.score, tuple(row.checkpoints), row.metric) for row in section.rows),
         silo=section.silo,
         baselines=tuple(section.baselines),
@@ -59,7 +68,32 @@ def table(study: StudySpec, chosen: Mapping[str, Chosen], name: str) -> Table:
         profile=study.profile,
         searched=tuple(effort.described(study.methods, _names(section), len(study.seeds))),
     )
-    return build(spec, chosen, study.printed(section))
+    return build(spec, settings, study.printed(section))
+
+
+def joint(joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False) -> bool:
+    """Write the joint table ``name`` (id); ``columns`` are, by id, its tables or in words why one is missing.
+
+    False if a cell is missing or diverged.
+    """
+    made = _joined(joined, name, columns, partial)
+    print(html.render(made))
+    print(*html.write(made, out / made.spec.id), "", sep="\n")
+    return not made.incomplete
+
+
+def diagram(joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False) -> bool:
+    """Write the figure ``name`` (id) of a joint table; raises :class:`SilobenchError` when it is not to be ranked."""
+    figure = joined.figures[name]
+    made = _joined(joined, figure.table, columns, partial)
+    suffix = made.spec.id.removeprefix(figure.table)
+    print(*ranks(figure, made, out / f"{name}{suffix}"), "", sep="\n")
+    return not made.incomplete
+
+
+def _joined(joined: Joined, name: str, columns: Mapping[str, Table | str], partial: bool) -> Table:
+    section = joined.tables[name]
+    return join(section, columns, joined.printed_ranks(section), partial=partial)
 
 
 def _names(section: TableSection) -> dict[str, str]:
@@ -67,20 +101,7 @@ def _names(section: TableSection) -> dict[str, str]:
     return {method: method for method in section.against} | {row.of: row.method for row in reversed(section.rows)}
 
 
-def _own_metric(section: TableSection, chosen: Mapping[str, Chosen]) -> str:
+def _own_metric(section: TableSection, settings: Mapping[str, Chosen]) -> str:
     """The data set's first metric, as the records have it."""
-    records = (record for method in sorted(section.methods) for record in chosen[method].records if record)
+    records = (record for method in sorted(section.methods) for record in settings[method].records if record)
     return next((record["scores"][0][3] for record in records), "score")
-
-
-def _alpha(study: StudySpec, figure: AlphaSection, search: Search, chosen: Chosen, stem: Path) -> list[Path]:
-    from bench.report.figures import alpha_study
-
-    metric = figure.metric or next(record["scores"][0][3] for record in chosen.records if record)
-    tried = search.along("alpha_lr", chosen.hyperparameters)
-    runs = {
-        rate: [None if record is None else run_mean(record, metric, figure.checkpoint) for record in records]
-        for rate, records in tried.items()
-    }
-    synthetic = any(record["synthetic"] for records in tried.values() for record in records if record)
-    return alpha_study(runs, stem, title=titled(figure.title, synthetic, study.profile), metric=metric)

@@ -45,8 +45,8 @@ def behind(table: Table) -> dict[str, list[str]]:
 
 
 def sources(table: Table, chosen: Mapping[str, Chosen]) -> list[Source]:
-    """What stands behind the table's rows, in their order; rows made from the same runs share a source."""
-    return [_source(tuple(rows) or (of,), chosen[of]) for of, rows in behind(table).items()]
+    """What of ``chosen`` stands behind the table's rows, in their order; rows of the same runs share a source."""
+    return [_source(tuple(rows) or (of,), chosen[of]) for of, rows in behind(table).items() if of in chosen]
 
 
 def versions(records: Iterable[Record]) -> list[str]:

@@ -12,7 +12,7 @@ import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -38,15 +38,19 @@ CLAIMS = ("does not follow", "cannot be checked", "follows")
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table and the runs behind it: ``chosen`` settings by the key that the table's rows are ``of``."""
+    """A table and the runs behind it: ``chosen`` settings by the key that the table's rows are ``of``.
+
+    A joint table has none: its numbers are those of other tables.
+    """
 
     table: Table
-    chosen: Mapping[str, Chosen]
+    chosen: Mapping[str, Chosen] = field(default_factory=dict)
 
     @property
     def records(self) -> list[Record]:
         """The records of all runs behind the table that there are."""
-        return [record for of in behind(self.table) for record in self.chosen[of].records if record is not None]
+        used = [self.chosen[of] for of in behind(self.table) if of in self.chosen]
+        return [record for choice in used for record in choice.records if record is not None]
 
     @property
     def marks(self) -> list[str]:
@@ -184,6 +188,7 @@ def _document(template: str, pages: Sequence[Page], **more: Any) -> str:
             anchor=_anchor,
             tally=tally,
             lines=_lines,
+            summary=html.summary,
             caption=_caption,
             by_client=_by_client,
             forest=Forest.of,
@@ -214,7 +219,7 @@ def _lines(table: Table) -> list[Line]:
 
 
 def _line(table: Table, cell: Cell) -> Line:
-    return Line(cell, HEADINGS[cell.checkpoint], html.shown(cell, table.spec.digits))
+    return Line(cell, HEADINGS[cell.checkpoint], html.shown(cell, html.digits(table, cell)))
 
 
 def _by_client(table: Table) -> list[tuple[Line, list[Line]]]:

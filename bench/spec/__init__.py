@@ -167,6 +167,8 @@ def _refuse_another(kind: str, file: Path, name: str, known: dict[str, Path]) ->
 
 def _parse(file: Path) -> dict[str, Any]:
     try:
+        if file.stat().st_size > LARGEST:
+            raise SpecError(f"{file}: larger than {LARGEST:,} bytes; a study file names settings, it holds no data")
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError(f"{file}: {error.strerror}; give the path of a study file") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ def _options(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):

@@ -17,7 +17,7 @@ def study_text(spec: Mapping[str, Any], *, title: str) -> str:
 
     What is None goes without saying: TOML has no word for it, and no study could have given it.
     """
-    algorithm, seeded = spec["algorithm"]["name"], spec["data"]["by_seed"]
+    algorithm, model, seeded = spec["algorithm"], spec["model"], spec["data"]["by_seed"]
     options = {name: BY_SEED if name in seeded else value for name, value in spec["data"]["options"].items()}
     lines = [
         _line("title", title),
@@ -26,9 +26,9 @@ def study_text(spec: Mapping[str, Any], *, title: str) -> str:
         *_lines({"name": spec["data"]["name"], **options}),
         "\n[budget]",
         *_lines(spec["budget"]),
-        f"\n[methods.{algorithm}]",
-        _line("algorithm", {"name": algorithm, **spec["algorithm"]["options"]}),
-        _line("model", {"name": spec["model"]["name"], **spec["model"]["options"]}),
+        f"\n[methods.{_key(algorithm['name'])}]",
+        _line("algorithm", {"name": algorithm["name"], **algorithm["options"]}),
+        _line("model", {"name": model["name"], **model["options"]}),
         _line("fixed", spec["hyperparameters"]),
     ]
     return "\n".join(lines) + "\n"
@@ -39,7 +39,11 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def _line(key: str, value: Any) -> str:
-    return f"{key if BARE.fullmatch(key) else _text(key)} = {_written(value)}"
+    return f"{_key(key)} = {_written(value)}"
+
+
+def _key(key: str) -> str:
+    return key if BARE.fullmatch(key) else _text(key)
 
 
 def _written(value: Any) -> str:

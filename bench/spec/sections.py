@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from bench.spec.exhibits import FigureSection, TableSection
+from bench.spec.exhibits import FigureSection, RowSection, TableSection
 from bench.spec.keys import Key, Named, Options, Section, Value, Whole
+from bench.types import nearest
 
 Rule = Literal["best-val"]  # see bench.sweep.select
 
@@ -82,6 +83,8 @@ class SelectSection(Section):
 
 
 class StudySection(Section):
+    """A study's file. ``rows`` are lines that several tables have in common: a table names them, ``rows = "all"``."""
+
     title: str
     seeds: Annotated[list[int], Field(min_length=1)]
     data: Named | Annotated[list[Named], Field(min_length=1)]
@@ -90,5 +93,24 @@ class StudySection(Section):
     budget: BudgetSection = BudgetSection()
     search: SearchSection = SearchSection()
     select: SelectSection = SelectSection()
+    rows: dict[Key, list[RowSection]] = {}
     tables: list[TableSection] = []
     figures: list[FigureSection] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rows_in_common(cls, section: Any) -> Any:
+        common, tables = section.get("rows", {}), section.get("tables", [])
+        if not (isinstance(common, dict) and isinstance(tables, list)):
+            return section
+
+        def lined(table: Any) -> Any:
+            if not (isinstance(table, dict) and isinstance(name := table.get("rows"), str)):
+                return table
+            if name not in common:
+                raise ValueError(
+                    f"tables: rows = {name!r}: {nearest(name, common) if common else 'there are no [rows]'}"
+                )
+            return table | {"rows": common[name]}
+
+        return section | {"tables": [lined(table) for table in tables]}

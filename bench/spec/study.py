@@ -31,6 +31,7 @@ from bench.types import Budget, SpecError, nearest
 MAXIMAL_RUNS = 1_000_000
 # An option of a data set with this value is the run's seed: every run has a split of its own.
 BY_SEED = {"from": "seed"}
+OF_EVERY_DATA_SET = ("label", "subsample")
 PARTS = ("algorithm", "model", "data", "budget")  # what a searched name may begin with, before its point
 Setting = Mapping[str, Any]
 
@@ -395,7 +396,7 @@ def _check(kind: Kind, choice: Choice, where: str) -> None:
         raise SpecError(f"{where}: unknown {_WORD[kind]} {choice.name!r}: {nearest(choice.name, entries)}")
     known = registry.options(kind, choice.name)
     for option, value in choice.options.items():
-        if option not in known and (kind, option) != ("datasets", "label"):
+        if option not in known and not (kind == "datasets" and option in OF_EVERY_DATA_SET):
             hint = nearest(option, known) if known else "it has none"
             raise SpecError(f"{where}: {_WORD[kind]} {choice.name} has no option {option!r}: {hint}")
         if isinstance(value, dict) and value != BY_SEED:

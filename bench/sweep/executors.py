@@ -110,7 +110,7 @@ class Processes:
             worker.line.send((population, self.site))
 
     def finished(self, timeout: float) -> list[Done]:
-        lines = {worker.line: worker for worker in self._busy}
+        lines: dict[Any, _Worker] = {worker.line: worker for worker in self._busy}
         return [done for line in wait(list(lines), timeout) if (done := self._heard(lines[line]))]
 
     def _heard(self, worker: _Worker) -> Done | None:
@@ -156,8 +156,11 @@ class _Worker:
 
 
 def _serve(line: Connection, parent: int, number: int) -> None:
-    """A worker's life: no signals of the terminal or a batch system, its share of the machine, one job after another."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # the process that asked hears them, and decides
+    """A worker's life: its share of the machine, and one population after another until nobody sends any."""
+    for each in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # of a terminal or batch system, which the process that asked hears, too
         signal.signal(each, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     import torch
@@ -183,8 +186,9 @@ def seldom(tell: work.Tell) -> work.Tell:
 
     def tell_seldom(finished: int, rounds: int, best: float | None) -> None:
         nonlocal told
-        if time.monotonic() - told >= SELDOM:
-            told = time.monotonic()
+        now = time.monotonic()
+        if now - told >= SELDOM:
+            told = now
             tell(finished, rounds, best)
 
     return tell_seldom

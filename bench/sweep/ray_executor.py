@@ -14,7 +14,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -55,11 +55,10 @@ class OnRay:
         self._ray, self._ours = ray, not ray.is_initialized()
         if self._ours:
             _connect(address, workers)
-        gpus = ray.cluster_resources().get("GPU", 0.0)
-        self._per_gpu = min(PER_GPU, math.ceil((workers or self._cores()) / gpus)) if gpus else 0
-        self._train = ray.remote(_in_worker).options(  # type: ignore[attr-defined]
-            num_cpus=1, num_gpus=1 / self._per_gpu if gpus else 0, max_retries=0
-        )
+        gpus = self._count("GPU")
+        self._per_gpu = min(PER_GPU, math.ceil((workers or self._count("CPU")) / gpus)) if gpus else None
+        needs = {"num_cpus": 1, "num_gpus": 1 / self._per_gpu if self._per_gpu else 0}
+        self._train = ray.remote(_in_worker).options(**needs, max_retries=0)
         self._notes = self._here(_Notes).remote()
         self._news = self._notes.take.remote()
         self._data: dict[str, ObjectRef[Any]] = {}
@@ -71,19 +70,17 @@ class OnRay:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
-        return self._ray.remote(kind).options(num_cpus=0, scheduling_strategy=place)
+        return self._ray.remote(kind).options(num_cpus=0, max_restarts=-1, scheduling_strategy=place)
 
-    def _cores(self) -> int:
-        return int(self._ray.cluster_resources().get("CPU", 0))
+    def _count(self, what: str) -> int:
+        """What all machines have of it now: they come and go."""
+        return int(self._ray.cluster_resources().get(what, 0))
 
     @property
     def free(self) -> bool:
-        """Machines come and go; while there is none, one population waits for it."""
-        room = self.workers
-        if not room:
-            gpus = int(self._ray.cluster_resources().get("GPU", 0))
-            room = min(self._cores(), gpus * self._per_gpu) if self._per_gpu else self._cores()
-        return len(self._running) < max(1, room)
+        """While there is no machine, one population waits for it."""
+        shares = self._count("GPU") * self._per_gpu if self._per_gpu else math.inf
+        return len(self._running) < (self.workers or max(1, min(self._count("CPU"), shares)))
 
     def submit(self, population: Population) -> None:
         try:
@@ -117,12 +114,15 @@ class OnRay:
 
     def _hear(self) -> None:
         """Pass on what workers have told since last time."""
-        if self._ray.wait([self._news], timeout=0)[0]:
+        if not self._ray.wait([self._news], timeout=0)[0]:
+            return
+        news: dict[str, tuple[int, int, float | None]] = {}
+        with suppress(self._ray.exceptions.RayError):  # whoever keeps the notes died, and is started again
             news = self._ray.get(self._news)
-            self._news = self._notes.take.remote()
-            for population in self._running.values():
-                if population.name in news:
-                    self._progress(population.name, *news[population.name])
+        self._news = self._notes.take.remote()
+        for population in self._running.values():
+            if population.name in news:
+                self._progress(population.name, *news[population.name])
 
     def _outcome(self, ended: ObjectRef[Any]) -> Done:
         errors = self._ray.exceptions

@@ -95,9 +95,10 @@ class _Round:
                     self._end(done)
             elif stopped or not (self.queue or self.elsewhere):
                 return self.failed
-            elif not self.queue:
+            else:
                 time.sleep(POLL)
-                self.queue, self.elsewhere = self.elsewhere, deque()
+            if not self.queue:
+                self.queue, self.elsewhere = self.elsewhere, self.queue
 
     def _begin(self, population: Population) -> None:
         """Train the population, unless it is on record by now or another process has it."""
@@ -132,7 +133,7 @@ class _Round:
             self._tell("split", population, error=error)
             self.queue.extendleft(reversed(halves))
         else:
-            self._fail(population, f"{error}, with a single run; give it a machine with more memory")
+            self._fail(population, f"{error}, and it cannot be halved; give it a machine with more memory")
 
     def _fail(self, population: Population, error: str) -> None:
         self.failed.append((population, error))

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from bench import registry, settings
+from bench.data import fetch
 from bench.data.facts import Facts, facts
 from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep import search
@@ -51,8 +52,9 @@ def run_study(
 
 
 def on_record(study: StudySpec, records: Records, root: Path | None = None) -> dict[str, Search]:
-    """The runs of a study by method as far as they are among the ``records``; nothing is trained."""
-    return _on_record(_askers(study, None, root), records)
+    """The runs of a study by method as far as they are among the ``records``; nothing is trained or downloaded."""
+    with fetch.forbidden("looking at records"):
+        return _on_record(_askers(study, None, root), records)
 
 
 def _on_record(askers: Sequence[_Asker], records: Records) -> dict[str, Search]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import inspect
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from bench import registry
@@ -19,24 +15,23 @@ from bench.algorithms.base import Algorithm
 from bench.models.functional import Model, torch_seed
 from bench.rng import derive
 from bench.settings import fitting, resolve
-from bench.train import metrics, task, testing
-from bench.train.choice import Path, choose, mapper_of
+from bench.train import metrics, task
+from bench.train.choice import Path, choose
 from bench.train.population import Population, Rounds, Trained
-from bench.train.snapshot import Keeping, Snapshot
-from bench.types import Budget, Client, Federation, Outcome, SpecError, content_hash, nearest
-
-Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, lowest aggregated validation loss so far
-
-# A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
-STACKED_WEIGHTS = 2**24
+from bench.train.race import Race, Tell
+from bench.train.snapshot import Keeping
+from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
 
 
 @dataclass
 class Run:
-    """A finished population: an :class:`Outcome` for every run (settings-major), and the models behind them."""
+    """A finished population: an :class:`Outcome` for every run (settings-major), and the models behind them.
+
+    The models are those of the settings (by number) that were trained to the end since the call was last cut.
+    """
 
     outcomes: list[Outcome]
-    populations: list[tuple[Rounds, Trained]]
+    models: list[tuple[Sequence[int], Rounds, Trained]]
 
     def personal(self, run: int, client: int, checkpoint: str) -> tuple[Rounds, dict[str, Any]]:
         """The personal model's tree of one run and client, with the rounds that made it."""
@@ -51,13 +46,13 @@ class Run:
         return rounds, rounds.mapper.at(trained.server, (h, s))
 
     def _find(self, run: int) -> tuple[Rounds, Trained, int, int]:
-        number = run
-        for rounds, trained in self.populations:
-            sizes = rounds.population.sizes
-            if 0 <= number < sizes["H"] * sizes["S"]:
-                return rounds, trained, *divmod(number, sizes["S"])
-            number -= sizes["H"] * sizes["S"]
-        raise SpecError(f"there is no run {run}; runs count from 0")
+        if not 0 <= run < len(self.outcomes):
+            raise SpecError(f"there is no run {run}; runs count from 0")
+        for numbers, rounds, trained in self.models:
+            setting, s = divmod(run, len(rounds.population.seeds))
+            if setting in numbers:
+                return rounds, trained, numbers.index(setting), s
+        raise SpecError(f"the models of run {run} are not kept: it was dropped, or ended before training was cut")
 
 
 def train(
@@ -128,6 +123,8 @@ def run(
     """As :func:`train`, keeping the trained models. ``model`` may be a module, whose weights begin every run.
 
     Of several federations, one for each seed, each may have samples of its own, but they agree in everything else.
+    At all ``rungs`` (rounds) but the last, which is the budget's, the 1 / ``reduction`` settings with the lowest
+    validation losses go on; the outcomes of the others are those of runs with so many rounds.
     With ``snapshots`` the state is kept now and then; the same call goes on from it after it was cut, and removes it
     at the end. ``tell`` hears after every round how many are finished, of how many, and the lowest aggregated
     validation loss so far.
@@ -143,35 +140,8 @@ def run(
     kind: type[Algorithm] = registry.load("algorithms", algorithm)
     population = _population(federations, kind(**(algorithm_options or {})), algorithm, model, model_options,
                              resolved, seeds, budget)  # fmt: skip
-    chosen = choose(population, path)
-    made: list[tuple[Rounds, Trained]] = []
-    outcomes: list[Outcome] = []
-    parts = _parts(population, chosen)
-    for number, part in enumerate(parts):
-        rounds = Rounds(part, mapper_of(part, chosen))
-        snapshot = None if snapshots is None else _snapshot(snapshots, part, chosen)
-        told = partial(_tell, tell, number * budget.rounds, len(parts) * budget.rounds)
-        trained = rounds.run(snapshot, told)
-        made.append((rounds, trained))
-        outcomes.extend(_outcomes(rounds, trained))
-        if snapshot is not None:
-            snapshot.forget()
-    return Run(outcomes, made)
-
-
-def _tell(tell: Tell, before: int, rounds: int, finished: int, best: float | None) -> None:
-    tell(before + finished, rounds, best)
-
-
-def _snapshot(keeping: Keeping, part: Population, path: str) -> Snapshot:
-    """Where the state of a part of a population is kept, named by everything that decides it."""
-    digest = hashlib.sha256(part.initial(part.seeds[0], 0).numpy().tobytes())
-    algorithm = {"name": part.algorithm.registered_name, "options": dataclasses.asdict(part.algorithm)}
-    content = {"data": [each.fingerprint for each in part.federations], "algorithm": algorithm, "initial": digest.hexdigest(),
-               "budget": dataclasses.asdict(part.budget), "settings": list(part.settings), "seeds": list(part.seeds),
-               "path": path}  # fmt: skip
-    identity = content_hash(content)
-    return Snapshot(keeping.folder / f"{identity}.safetensors", identity, keeping.every_rounds, keeping.every_seconds)
+    race = Race(population, choose(population, path), rungs, reduction, snapshots, tell)
+    return Run(race.run(), race.finished)
 
 
 def _check_seeds(seeds: Sequence[int]) -> None:
@@ -277,75 +247,3 @@ def _population(
     if federated and population.exchanges[0].size == 0:
         raise SpecError(f"{name} shares no weight of this model: it has no part that travels; choose another model")
     return population
-
-
-def _parts(population: Population, path: Literal["stack", "loop"]) -> list[Population]:
-    """The population cut along its settings so that no stack holds more than STACKED_WEIGHTS weights."""
-    setting = population.models[0].size * len(population.seeds) * len(population.models)
-    together = max(1, STACKED_WEIGHTS // setting) if path == "stack" else len(population.settings)
-    return [
-        dataclasses.replace(population, settings=population.settings[first : first + together])
-        for first in range(0, len(population.settings), together)
-    ]
-
-
-# Outcomes -------------------------------------------------------------------------------------------------------
-
-
-def _outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
-    population = rounds.population
-    tested = {rule: testing.scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
-    validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
-    travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
-    made = []
-    for h, s in rounds.mapper.indices("HS"):
-        diverged = trained.diverged.get((h, s))
-        scores = tuple(
-            (rule, model, client, name, None if diverged else values[h][s])
-            for rule, by_pair in tested.items()
-            for (model, client, name), values in by_pair.items()
-        )
-        made.append(
-            Outcome(
-                hyperparameters=population.settings[h],
-                seed=population.seeds[s],
-                status="diverged" if diverged else "finished",
-                diverged=diverged,
-                scores=scores,
-                validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
-                aggregated=_numbers(aggregated[:, h, s]),
-                communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
-                parameters=population.algorithm.parameters(population.models[0]),
-                path=rounds.mapper.path,
-                curves=_curves(population, trained, h, s),
-                traces={name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()},
-            )
-        )
-    return made
-
-
-def _count(value: float) -> float:
-    return int(value) if value.is_integer() else value
-
-
-def _curves(population: Population, trained: Trained, h: int, s: int) -> dict[str, Any]:
-    """The learning curves of one run; from its first bad number on it has no scores."""
-    rounds = population.budget.tested
-    if not rounds:
-        return {}
-    good = trained.diverged[h, s]["round"] if (h, s) in trained.diverged else math.inf
-    points = torch.stack(trained.curves)[:, :, h, s]  # (rounds, metrics, clients)
-    points = torch.where((torch.tensor(rounds) <= good)[:, None, None], points, torch.nan)
-    names = population.federation.metrics
-    return {"rounds": list(rounds), "scores": {name: _plain(points[:, m].tolist()) for m, name in enumerate(names)}}
-
-
-def _plain(values: Any) -> Any:
-    """Nested lists of numbers with None for what is not finite."""
-    if isinstance(values, list):
-        return [_plain(each) for each in values]
-    return values if math.isfinite(values) else None
-
-
-def _numbers(values: Tensor) -> tuple[float | None, ...]:
-    return tuple(value if math.isfinite(value) else None for value in values.tolist())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def rungs(first: int, rounds: int, reduction: int) -> tuple[int, ...]:
-    """Numbers of rounds after which settings are dropped, ``first`` and then ``reduction`` times as many, and the last."""
+    """Numbers of rounds after which settings are dropped, ``first`` and ``reduction`` times as many each, and the last."""
     found = []
     while first < rounds:
         found.append(first)
@@ -16,6 +16,6 @@ def rungs(first: int, rounds: int, reduction: int) -> tuple[int, ...]:
 
 
 def survivors(losses: Sequence[float], reduction: int) -> list[int]:
-    """The numbers of the 1 / ``reduction`` (rounded up) settings with the lowest losses, in order; ties go to the first."""
+    """The 1 / ``reduction`` (rounded up) of the settings with the lowest losses, in order; ties go to the first."""
     keep = math.ceil(len(losses) / reduction)
     return sorted(sorted(range(len(losses)), key=lambda number: (losses[number], number))[:keep])

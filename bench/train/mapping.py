@@ -7,11 +7,12 @@ leaves lead with these axes; looped, it is a dictionary from index to tree. Both
 
 from __future__ import annotations
 
+import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -120,6 +121,16 @@ class Mapper(ABC):
     @abstractmethod
     def at(self, grid: Grid, index: Index) -> Any:
         """The tree of a grid at one point."""
+
+    @abstractmethod
+    def settings(self, grid: Grid, chosen: Sequence[int]) -> Grid:
+        """A grid of kind "HS" or "HSC" of the chosen settings alone."""
+
+    def resized(self, settings: int) -> Self:
+        """A mapper of so many settings that shares the traces of this one."""
+        other = copy.copy(self)
+        other.sizes = {**self.sizes, "H": settings}
+        return other
 
     def operations(self, name: str) -> int:
         """How many tensor operations the longest trace of the hook ``name`` has."""
@@ -233,6 +244,9 @@ class Stack(Mapper):
 
     def at(self, grid: Grid, index: Index) -> Any:
         return pytree.tree_map(lambda leaf: leaf[index], grid)
+
+    def settings(self, grid: Grid, chosen: Sequence[int]) -> Grid:
+        return pytree.tree_map(lambda leaf: leaf[list(chosen)], grid)
 
 
 @dataclass(frozen=True)
@@ -393,6 +407,10 @@ class Loop(Mapper):
 
     def at(self, grid: Grid, index: Index) -> Any:
         return grid[index]
+
+    def settings(self, grid: Grid, chosen: Sequence[int]) -> Grid:
+        places = {h: place for place, h in enumerate(chosen)}
+        return {(places[h], *rest): tree for (h, *rest), tree in grid.items() if h in places}
 
     def _call(self, name: str, hook: HookOf, over: str, index: Index, arguments: Any) -> Any:
         client = index[over.index("C")] if "C" in over else 0

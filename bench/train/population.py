@@ -10,7 +10,6 @@ one stays.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -26,7 +25,6 @@ from bench.train import batches, testing
 from bench.train.batches import Samples
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS, Restarted
-from bench.train.snapshot import Snapshot
 from bench.train.task import Criterion, OutputKind
 from bench.types import CHECKPOINTS, Budget, Client, DataError, Federation
 
@@ -135,8 +133,13 @@ class Population:
         key = torch.tensor(derive(purpose, self.seeds[s], c, round_))
         return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
 
+    def of(self, settings: Sequence[int], rounds: int) -> Population:
+        """Some of the settings alone, by number, with a budget of so many rounds."""
+        budget = dataclasses.replace(self.budget, rounds=rounds)
+        return dataclasses.replace(self, settings=[self.settings[h] for h in settings], budget=budget)
 
-@dataclass
+
+@dataclass(frozen=True)
 class Trained:
     """What the rounds leave: losses, checkpoints, and the first bad number of each run."""
 
@@ -154,6 +157,45 @@ class Trained:
         """All losses, (rounds, H, S, C)."""
         return torch.stack(self.losses)
 
+    def of(self, mapper: Mapper, settings: Sequence[int]) -> Trained:
+        """What is left of some of the settings."""
+        rows, places = torch.tensor(settings), {h: place for place, h in enumerate(settings)}
+        return Trained(
+            server=mapper.settings(self.server, settings),
+            best={rule: value[rows] for rule, value in self.best.items()},
+            travelled={way: value[rows] for way, value in self.travelled.items()},
+            checkpoints={rule: mapper.settings(kept, settings) for rule, kept in self.checkpoints.items()},
+            losses=[each[rows] for each in self.losses],
+            curves=[each[:, rows] for each in self.curves],
+            traces={name: [each[rows] for each in kept] for name, kept in self.traces.items()},
+            diverged={(places[h], s): first for (h, s), first in self.diverged.items() if h in places},
+        )
+
+
+@dataclass
+class Running:
+    """The state of runs between two rounds: the last round may be trained and not yet evaluated."""
+
+    clients: Grid  # kind "HSC"
+    received: Grid  # kind "HSC"
+    trained: Trained
+    rounds: int = 0  # trained
+
+    def of(self, mapper: Mapper, settings: Sequence[int]) -> Running:
+        """The state of some of the settings."""
+        clients, received = (mapper.settings(grid, settings) for grid in (self.clients, self.received))
+        return Running(clients, received, self.trained.of(mapper, settings), self.rounds)
+
+    def parts(self) -> tuple[Tree, dict[str, Any]]:
+        """What :meth:`Rounds.resumed` goes on from: a tree of tensors and a few facts."""
+        trained = self.trained
+        tree = {"clients": self.clients, "server": trained.server, "best": trained.best}
+        tree |= {"travelled": trained.travelled, "checkpoints": trained.checkpoints}
+        tree |= {"losses": _stacked(trained.losses), "curves": _stacked(trained.curves)}
+        tree |= {"traces": {name: torch.stack(values) for name, values in trained.traces.items()}}
+        diverged = [[*place, first] for place, first in trained.diverged.items()]
+        return tree, {"rounds": self.rounds, "diverged": diverged}
+
 
 class Rounds:
     """Runs the hooks of a population's algorithm with a mapper."""
@@ -169,6 +211,7 @@ class Rounds:
         self.weights = training / training.sum(1, keepdim=True)
         self.validates = bool(held_out.sum() > 0)
         self.validation_weights = held_out / held_out.sum(1, keepdim=True)
+        self.round = -1
 
     # One client or one server, as the mapper calls them ------------------------------------------------------
 
@@ -225,6 +268,8 @@ class Rounds:
         return self.hyper, self.facts, self.now, self.keys
 
     def _begin_round(self, round_: int) -> None:
+        if round_ == self.round:
+            return
         seeds = self.population.seeds
         self.round = round_
         nows = [{"round": torch.tensor(round_), "weights": weights} for weights in self.weights]
@@ -233,61 +278,57 @@ class Rounds:
 
     # The rounds -----------------------------------------------------------------------------------------------
 
-    def run(self, snapshot: Snapshot | None, tell: Callable[[int, float | None], None]) -> Trained:
-        """All rounds of all runs; with a ``snapshot`` from where it was cut, if it was."""
-        clients, received, trained = self._resume(snapshot) or self._fresh()
-        for round_ in range(len(trained.losses), self.population.budget.rounds):
-            self._begin_round(round_)
-            clients = self._start(clients, received)
-            clients = self._local_steps(clients, received, round_)
-            clients, uploads = self._end(clients, received)
-            for name, watched in self._watch(clients).items():
-                trained.traces.setdefault(name, []).append(watched)
-            trained.server = self._aggregate(trained.server, uploads)
-            for way, messages in (("up", uploads), ("down", received)):
-                trained.travelled[way] = trained.travelled[way] + self._floats(way, messages)
-            received = self._download(trained.server)
-            personal = self._personal(self._evaluated(clients, received))
-            loss = self._validate(personal)
-            trained.losses.append(torch.where(self.validation_weights > 0, loss, torch.nan))
-            self._note_divergence(trained, round_, personal, loss)
-            self._checkpoint(trained, personal, loss)
-            if round_ + 1 in self.population.budget.tested:
-                trained.curves.append(testing.curve_point(self, personal))
-            if snapshot is not None and snapshot.due(round_ + 1):
-                self._keep(snapshot, clients, trained)
-            best = trained.best["global"].amin().item()
-            tell(round_ + 1, best if math.isfinite(best) else None)
-        return trained
-
-    def _fresh(self) -> tuple[Grid, Grid, Trained]:
+    def begin(self) -> Running:
+        """The runs before their first round."""
         clients, server, received = self._begin()
         shape = tuple(self.population.sizes[axis] for axis in "HSC")
         best = {rule: torch.full(shape, torch.inf) for rule in ("global", "local")}
         travelled = {way: torch.zeros(shape[:2], dtype=torch.float64) for way in ("up", "down")}
-        return clients, received, Trained(server, best, travelled)
+        return Running(clients, received, Trained(server, best, travelled))
 
-    def _keep(self, snapshot: Snapshot, clients: Grid, trained: Trained) -> None:
-        tree = {"clients": clients, "server": trained.server, "best": trained.best, "travelled": trained.travelled}
-        tree |= {"checkpoints": trained.checkpoints, "losses": trained.validation}
-        tree |= {"curves": torch.stack(trained.curves) if trained.curves else {}}
-        tree |= {"traces": {name: torch.stack(values) for name, values in trained.traces.items()}}
-        diverged = [[*place, first] for place, first in trained.diverged.items()]
-        snapshot.write(tree, {"diverged": diverged})
-
-    def _resume(self, snapshot: Snapshot | None) -> tuple[Grid, Grid, Trained] | None:
-        found = snapshot.read() if snapshot is not None else None
-        if found is None:
-            return None
-        tree, facts = found
+    def resumed(self, tree: Tree, facts: Mapping[str, Any]) -> Running:
+        """The runs as :meth:`Running.parts` took them apart."""
         kept = {rule: tree["checkpoints"][rule] for rule in CHECKPOINTS if rule in tree["checkpoints"]}
         traces = {name: list(values) for name, values in tree["traces"].items()}
+        diverged = {(h, s): first for h, s, first in facts["diverged"]}
         trained = Trained(
-            tree["server"], tree["best"], tree["travelled"], kept, list(tree["losses"]), list(tree["curves"]), traces
+            tree["server"], tree["best"], tree["travelled"], kept, list(tree["losses"]), list(tree["curves"]), traces,
+            diverged,
+        )  # fmt: skip
+        self._begin_round(facts["rounds"] - 1)
+        return Running(tree["clients"], self._download(trained.server), trained, facts["rounds"])
+
+    def train(self, running: Running) -> None:
+        """The next round of all runs: local work, aggregation, and its way back to the clients."""
+        self._begin_round(running.rounds)
+        running.clients = self._start(running.clients, running.received)
+        running.clients = self._local_steps(running.clients, running.received, running.rounds)
+        running.clients, uploads = self._end(running.clients, running.received)
+        trained = running.trained
+        traces = {name: [*trained.traces.get(name, []), each] for name, each in self._watch(running.clients).items()}
+        messages = {"up": uploads, "down": running.received}
+        travelled = {way: floats + self._floats(way, messages[way]) for way, floats in trained.travelled.items()}
+        server = self._aggregate(trained.server, uploads)
+        running.trained = dataclasses.replace(trained, server=server, travelled=travelled, traces=traces)
+        running.received = self._download(server)
+        running.rounds += 1
+
+    def evaluated(self, running: Running) -> Trained:
+        """What is left once the last round's personal models are validated, and kept where a rule says so."""
+        trained, round_ = running.trained, running.rounds - 1
+        self._begin_round(round_)
+        personal = self._personal(self._evaluated(running.clients, running.received))
+        loss = self._validate(personal)
+        best, checkpoints = self._checkpoint(trained, personal, loss)
+        tested = running.rounds in self.population.budget.tested
+        return dataclasses.replace(
+            trained,
+            best=best,
+            checkpoints=checkpoints,
+            losses=[*trained.losses, torch.where(self.validation_weights > 0, loss, torch.nan)],
+            curves=[*trained.curves, testing.curve_point(self, personal)] if tested else trained.curves,
+            diverged={**self._diverged(round_, personal, loss), **trained.diverged},
         )
-        trained.diverged = {(h, s): first for h, s, first in facts["diverged"]}
-        self._begin_round(len(trained.losses) - 1)
-        return tree["clients"], self._download(trained.server), trained
 
     def trial(self) -> None:
         """The first round's local work alone, to measure it."""
@@ -423,25 +464,29 @@ class Rounds:
         mean = torch.where(weights > 0, loss * weights, 0.0).sum(-1)
         return torch.where((weights > 0).any(-1), mean, torch.nan)
 
-    def _checkpoint(self, trained: Trained, personal: Grid, loss: Tensor) -> None:
-        trained.checkpoints["latest"] = personal
+    def _checkpoint(self, trained: Trained, personal: Grid, loss: Tensor) -> tuple[dict[str, Tensor], dict[str, Grid]]:
+        """The lowest losses so far, and the personal models of the rounds that have them."""
+        best, checkpoints = dict(trained.best), {"latest": personal}
         if not self.validates:
-            return
+            return best, checkpoints
         for rule, value in (("global", self.aggregated(loss)[..., None].expand_as(loss)), ("local", loss)):
-            better = value <= trained.best[rule]
-            trained.best[rule] = torch.where(better, value, trained.best[rule])
+            better = value <= best[rule]
+            best[rule] = torch.where(better, value, best[rule])
             kept = trained.checkpoints.get(rule)
-            trained.checkpoints[rule] = personal if kept is None else self.mapper.where(better, personal, kept)
+            checkpoints[rule] = personal if kept is None else self.mapper.where(better, personal, kept)
+        return best, checkpoints
 
-    def _note_divergence(self, trained: Trained, round_: int, personal: Grid, loss: Tensor) -> None:
+    def _diverged(self, round_: int, personal: Grid, loss: Tensor) -> dict[tuple[int, int], dict[str, Any]]:
+        """A bad number of each run that has any in this round."""
         finite = self.mapper.finite(personal)
         bad = ~finite
         if self.validates:
             bad = bad | ~torch.isfinite(loss)
+        found: dict[tuple[int, int], dict[str, Any]] = {}
         for h, s, c in torch.nonzero(bad).tolist():
-            if (h, s) not in trained.diverged:
-                what = "a weight is not finite" if not finite[h, s, c] else f"validation loss is {loss[h, s, c].item()}"
-                trained.diverged[h, s] = {"round": round_, "client": c, "what": what}
+            what = "a weight is not finite" if not finite[h, s, c] else f"validation loss is {loss[h, s, c].item()}"
+            found.setdefault((h, s), {"round": round_, "client": c, "what": what})
+        return found
 
     def _floats(self, way: str, messages: Grid) -> Tensor:
         """How many floats the messages of a round hold, mean over clients (H, S)."""
@@ -462,6 +507,10 @@ class Rounds:
 def _between(now: Number, key: Tensor) -> Number:
     """The moment of hooks that run between local steps."""
     return {**now, "step": torch.zeros_like(now["round"]), "key": key}
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor | dict[str, Tensor]:
+    return torch.stack(list(tensors)) if tensors else {}
 
 
 def _anywhere(hook: Callable[..., Any]) -> Callable[[int], Callable[..., Any]]:

@@ -12,7 +12,7 @@ from bench.types import Chosen
 CLIENTS = ("north", "south", "west")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def record():
     """A finished run: ``scores[client]`` is what each client's own model reached at every checkpoint."""
 
@@ -37,7 +37,7 @@ def record():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def choice(record):
     """A chosen setting of one method, from one list of client scores (or a whole record, or None) per seed."""
 

@@ -50,7 +50,7 @@ def kinds(choice):
         "of every checkpoint": build(replace(SPEC, rows=every), chosen, PRINTED),
         "with lost runs": build(SPEC, lost, PRINTED),
         "of a stand-in": replace(build(SPEC, chosen, PRINTED), synthetic=True),
-        "of anyone's names": build(hostile, chosen, [PRINTED[0] | {"method": HOSTILE[1]}]),
+        "of anyone's names": build(hostile, chosen, [replace(PRINTED[0], method=HOSTILE[1])]),
     }
 
 

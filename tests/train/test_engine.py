@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bench import registry
-from bench.train import engine
+from bench.train import engine, race
 from bench.types import Budget, Client, Federation, Outcome, Split
 from tests.train.toy import federation
 
@@ -78,11 +78,11 @@ def test_outcomes_are_in_settings_major_order(path: str) -> None:
 def test_several_stacks_give_the_numbers_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = [{"lr": lr} for lr in (0.01, 0.02, 0.05, 0.1, 0.2)]
     together = train(settings=settings)
-    monkeypatch.setattr(engine, "STACKED_WEIGHTS", 2 * 2 * 3 * 151)  # two settings x two seeds x three clients
+    monkeypatch.setattr(race, "STACKED_WEIGHTS", 2 * 2 * 3 * 151)  # two settings x two seeds x three clients
     parts = engine.run(
         federation(), algorithm="fedavg", model="mlp", settings=settings, seeds=[2, 9], budget=BUDGET, path="stack"
     )
-    assert [rounds.population.sizes["H"] for rounds, _ in parts.populations] == [2, 2, 1]
+    assert [list(numbers) for numbers, _, _ in parts.models] == [[0, 1], [2, 3], [4]]
     assert_close(parts.outcomes, together, 1e-6)
     rounds, personal = parts.personal(7, 1, "latest")
     assert rounds.population.settings[1] == {"lr": 0.1}

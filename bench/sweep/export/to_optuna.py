@@ -95,5 +95,5 @@ def _scores(records: list[Record]) -> dict[str, float]:
         return {}
     metric = own_metric(records[0])
     by_run = [means(record, metric) for record in records]
-    return {f"{metric} ({rule})": fmean(run[rule] for run in by_run)
-            for rule in by_run[0] if all(run.get(rule) is not None for run in by_run)}  # fmt: skip
+    by_rule = {rule: [mean for run in by_run if (mean := run.get(rule)) is not None] for rule in by_run[0]}
+    return {f"{metric} ({rule})": fmean(each) for rule, each in by_rule.items() if len(each) == len(records)}

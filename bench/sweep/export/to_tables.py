@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,8 +12,6 @@ from bench.sweep.reading import Record, names
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Row = dict[str, Any]
 
 
 def write(records: Sequence[Record], folder: Path, form: Literal["csv", "parquet"]) -> None:
@@ -48,24 +47,36 @@ def frames(records: Sequence[Record]) -> dict[str, pd.DataFrame]:
     for frame in made.values():
         frame[frame.columns[-1]] = frame[frame.columns[-1]].astype(float)
         frame["client"] = frame["client"].astype("Int64")
-    return {"runs": pd.DataFrame([_run(record) for record in records]), **made}
+    return {"runs": _runs(records), **made}
 
 
-def _run(record: Record) -> Row:
-    diverged = record["diverged"] or {}
-    return {
-        "run": record["run"],
-        "status": record["status"],
-        "diverged_in": diverged.get("round"),
-        "synthetic": record["synthetic"],
-        "fingerprint": record["spec"]["data"]["fingerprint"],
-        **{name: repr(value) if isinstance(value, list | dict) else value for name, value in names(record).items()},
-        "up": record["communication"]["up"],
-        "down": record["communication"]["down"],
-        "parameters": record["parameters"],
-        "path": record["path"],
-        **record["versions"],
-    }
+def _runs(records: Sequence[Record]) -> pd.DataFrame:
+    import pandas as pd
+
+    settings = [names(record) for record in records]
+    known = dict.fromkeys(name for each in settings for name in each)
+    frame = pd.DataFrame(
+        [
+            {
+                "run": record["run"],
+                "status": record["status"],
+                **{name: setting.get(name) for name in sorted(known, key=lambda name: ("." in name, name))},
+                "fingerprint": record["spec"]["data"]["fingerprint"],
+                "synthetic": record["synthetic"],
+                "diverged_in": record["diverged"] and record["diverged"]["round"],
+                **record["communication"],
+                "parameters": record["parameters"],
+                "path": record["path"],
+                **record["versions"],
+            }
+            for record, setting in zip(records, settings, strict=True)
+        ],
+        dtype=object,
+    )
+    for name, column in frame.items():
+        if any(isinstance(value, str | list) for value in column):  # "full" among numbers, and lists: text, all of it
+            frame[name] = [value if value is None or isinstance(value, str) else json.dumps(value) for value in column]
+    return frame.convert_dtypes()
 
 
 def _scores(records: Sequence[Record]) -> Iterator[tuple[Any, ...]]:

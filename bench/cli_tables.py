@@ -1,0 +1,151 @@
+"""What the commands that make tables and figures have in common: which studies are behind one, and what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bench.cli_data import class_counts
+from bench.cli_run import How, training
+from bench.types import DataError, SpecError, nearest
+
+if TYPE_CHECKING:
+    from bench.report.tables import Table
+    from bench.spec import Choice, JointSection, StudySpec
+    from bench.sweep.runner import Runner
+
+Kind = Literal["tables", "figures"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where records are kept, where tables and figures go, and where raw data lie."""
+
+    store: Path
+    out: Path
+    data: Path | None
+
+
+def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, partial: bool = False) -> bool:
+    """Run what a table or figure of experiments/ needs and the store lacks, and write it; False if a cell is missing.
+
+    A table over several studies shows a column as missing whose data are not to be had.
+    """
+    from bench.report import making
+    from bench.spec import joint, published, read
+
+    known = published(kind)
+    if name in known:
+        study = read(known[name].file, profile)
+        return make(study, [name] * (kind == "tables"), [name] * (kind == "figures"), place, how)
+    joined = joint(kind)
+    if name not in joined:
+        raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])}")
+    file = joined[name]
+    section = file.tables[name if kind == "tables" else file.figures[name].table]
+    with training(how, place.store, place.data) as runner:
+        columns = _columns(section, profile, place, runner)
+    write = making.joint if kind == "tables" else making.diagram
+    return write(file, name, columns, place.out, partial=partial)
+
+
+def make(study: StudySpec, tables: Iterable[str], figures: Iterable[str], place: Place, how: How) -> bool:
+    """Run what tables and figures of a study (ids) need and the store lacks, and write them."""
+    from bench.report import making
+    from bench.sweep.store import Store
+    from bench.sweep.study import run_study
+
+    tables, figures = list(tables), list(figures)
+    methods = study.methods_behind(tables, figures)
+    with training(how, place.store, place.data) as runner:
+        searches = run_study(study, Store(place.store), methods=methods, root=place.data, runner=runner)
+    return making.write(study, searches, tables, figures, place.out, counts(place.data))
+
+
+def _columns(section: JointSection, profile: str, place: Place, runner: Runner | None) -> dict[str, Table | str]:
+    """The tables that a joint table is made from, by id, or why one cannot be made."""
+    from bench.report import making
+    from bench.spec import published, read
+    from bench.sweep.store import Store
+    from bench.sweep.study import run_study
+
+    known = published("tables")
+    columns: dict[str, Table | str] = {}
+    for name in dict.fromkeys(column.table for column in section.columns):
+        study = read(known[name].file, profile)
+        methods = study.methods_behind([name], [])
+        try:
+            searches = run_study(study, Store(place.store), methods=methods, root=place.data, runner=runner)
+        except DataError as error:
+            columns[name] = str(error)
+        else:
+            columns[name] = making.table(study, making.chosen(study, searches), name)
+    return columns
+
+
+def counts(root: Path | None) -> Any:
+    """A function that counts a data set's training samples by client and class, for figures of partitions."""
+
+    def look(data: Choice) -> tuple[Sequence[Sequence[int]], Sequence[str], bool]:
+        from bench.data import load_dataset
+
+        federation = load_dataset(data.name, root, **data.options)
+        return class_counts(federation), [client.name for client in federation.clients], federation.synthetic
+
+    return look
+
+
+# What there is, and what it needs -----------------------------------------------------------------------------------
+
+
+def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
+    """Every table or figure of experiments/ with the data, runs and profiles behind it.
+
+    ``ready`` says that all its data are at hand, or need no files.
+    """
+    from bench.spec import joint, profile_names, published, read
+
+    known = published("tables")
+    studies = {entry.file: read(entry.file) for each in ("tables", "figures") for entry in published(each).values()}
+    profiles = {file: profile_names(file) for file in studies}
+    for entry in published(kind).values():
+        study = studies[entry.file]
+        methods = study.methods_behind([entry.id] * (kind == "tables"), [entry.id] * (kind == "figures"))
+        # A figure of a partition has no runs behind it.
+        data = {study.methods[method].data.name for method in methods or study.methods}
+        yield _needs(entry.id, entry.title, _runs(study, methods), data, profiles[entry.file], root)
+    for name, file in joint(kind).items():
+        section = file.tables[name if kind == "tables" else file.figures[name].table]
+        title = file.tables[name].title if kind == "tables" else file.figures[name].title
+        behind = [(studies[known[column.table].file], column.table) for column in section.columns]
+        runs = sum(_runs(study, study.methods_behind([table], [])) for study, table in behind)
+        data = {study.dataset(study.tables[table]) for study, table in behind}
+        common = [each for each in profiles[behind[0][0].file] if all(each in profiles[s.file] for s, _ in behind)]
+        yield _needs(name, title, runs, data, common, root)
+
+
+def text(entry: Mapping[str, Any]) -> str:
+    """An entry in two lines, the second one indented."""
+    data = ", ".join(f"{name} ({state})" for name, state in entry["data"].items())
+    runs = f"{entry['runs']:,} run{'s' * (entry['runs'] != 1)}"
+    can = "can run now" if entry["ready"] else "its data are not all at hand"
+    return f"{entry['name']}  {entry['summary']}\n    {runs}; {data}; profiles {', '.join(entry['profiles'])}; {can}"
+
+
+def _needs(
+    name: str, title: str, runs: int, data: Iterable[str], profiles: Sequence[str], root: Path | None
+) -> dict[str, Any]:
+    from bench.data import cards
+
+    found = {each: cards.read(each) for each in sorted(data)}
+    states = {each: card.elsewhere.rstrip(".") or card.at_hand(root) for each, card in found.items()}
+    ready = all(state in ("none needed", "all files") for state in states.values())
+    return {
+        "name": name, "summary": title, "runs": runs, "data": states, "profiles": list(profiles), "ready": ready
+    }  # fmt: skip
+
+
+def _runs(study: StudySpec, methods: Iterable[str]) -> int:
+    return len(study.seeds) * sum(study.methods[method].tried for method in methods)

@@ -1,0 +1,34 @@
+"""A share of a federation's samples, to see within minutes what the whole takes days for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from bench.rng import derive, permutation
+from bench.types import Federation, SpecError, Split
+
+
+def subsampled(federation: Federation, share: float) -> Federation:
+    """The federation with a ``share`` of every client's training, validation and test samples, at least two of each.
+
+    Which ones depends on the data set and the client alone. Raises :class:`SpecError` for a share of 0 or of all.
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise SpecError(f"subsample = {share!r}: expected a share above 0 and below 1")
+
+    def cut(split: Split, client: int, part: str) -> Split:
+        order = permutation(derive("subsample", client, part), len(split))
+        rows = order[: max(2, math.floor(share * len(split)))].sort().values
+        return Split(split.x[rows], split.y[rows])
+
+    clients = tuple(
+        replace(
+            client,
+            train=cut(client.train, number, "train"),
+            validation=client.validation and cut(client.validation, number, "validation"),
+            test=client.test and cut(client.test, number, "test"),
+        )
+        for number, client in enumerate(federation.clients)
+    )
+    return replace(federation, clients=clients)

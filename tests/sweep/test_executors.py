@@ -1,0 +1,160 @@
+"""Executors of one machine: equal records wherever a population is trained, and one that ends badly ends alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from bench import spec
+from bench.sweep import executors
+from bench.sweep.executors import Done, InProcess, Processes, failure, seldom
+from bench.sweep.runner import Runner
+from bench.sweep.store import Store
+from bench.sweep.study import run_study
+from bench.sweep.work import Site
+from bench.types import DataError
+from tests.sweep.scripted import Stage, alive, contents, population, wait_for
+
+
+def ignore(*told) -> None:
+    pass
+
+
+def drained(executor, count: int = 1) -> dict[tuple[int, ...], Done]:
+    """The ends of so many populations, by their seeds."""
+    done: list[Done] = []
+    wait_for(lambda: bool(done.extend(executor.finished(0.1)) or len(done) >= count))
+    return {each.population.seeds: each for each in done}
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "lost"),
+    [
+        (DataError("x.csv: no\nsuch  column"), "x.csv: no such column", False),
+        (KeyError("lr"), "KeyError: 'lr'", False),
+        (MemoryError(), "out of memory", True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "out of memory", True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out of memory", True),
+        (RuntimeError("shapes differ"), "RuntimeError: shapes differ", False),
+    ],
+)
+def test_what_ended_a_population_is_one_line(error, said, lost):
+    assert failure(population(1), error) == Done(population(1), error=said, lost=lost)
+
+
+def test_of_many_tellings_few_are_heard_the_first_among_them(monkeypatch):
+    moments = iter((0.0, 0.1, 0.2, 0.3, 0.4))
+    monkeypatch.setattr(executors, "SELDOM", 0.15)
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    heard: list[tuple] = []
+    tell = seldom(lambda *told: heard.append(told))
+    for round_ in range(1, 6):
+        tell(round_, 5, None)
+    assert heard == [(1, 5, None), (3, 5, None), (5, 5, None)]
+
+
+def test_in_process_one_population_is_trained_at_a_time(tmp_path):
+    heard: list[tuple] = []
+    executor = InProcess(Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
+    assert executor.free
+    assert executor.finished(0) == []
+    executor.submit(population(1, 2))
+    assert not executor.free
+    (done,) = executor.finished(0)
+    assert executor.free
+    assert [each["run"] for each in done.records] == [run.hash for run in population(1, 2).runs]
+    assert (done.error, done.lost) == (None, False)
+    assert done.seconds > 0
+    assert [told[:3] for told in heard] == [(population(1, 2).name, 1, 2), (population(1, 2).name, 2, 2)]
+
+
+@pytest.mark.parametrize(("act", "error", "lost"), [("raise", "ValueError: no such thing", False),
+                                                    ("memory", "out of memory", True)])  # fmt: skip
+def test_in_process_what_goes_wrong_is_said(tmp_path, act, error, lost):
+    executor = InProcess(Stage.at(tmp_path / "stage", seed1=act), ignore)
+    executor.submit(population(1))
+    assert executor.finished(0) == [Done(population(1), error=error, lost=lost)]
+
+
+@pytest.fixture
+def processes(tmp_path):
+    """Two worker processes, and what they are told of progress."""
+    heard: list[tuple] = []
+    executor = Processes(2, Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
+    yield executor, heard
+    executor.close(now=True)
+
+
+def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
+    executor, heard = processes
+    executor.site = executor.site.told(seed1="die once", seed2="wait", seed3="raise", seed4="memory")
+    executor.submit(population(1))
+    executor.submit(population(2))
+    assert not executor.free
+    (dead,) = drained(executor).values()
+    assert (dead.population, dead.lost) == (population(1), True)
+    assert dead.error == f"a worker process died (exit status {-signal.SIGKILL})"
+    assert executor.free
+    (waiting,) = executor.site.waiting()
+    os.kill(waiting, signal.SIGTERM)  # as a batch system does to all processes, and a terminal:
+    os.kill(waiting, signal.SIGINT)
+    executor.submit(population(1))
+    assert [each["run"] for each in drained(executor)[1,].records] == [population(1).runs[0].hash]
+    for seed in (3, 4):
+        executor.submit(population(seed))
+        (done,) = drained(executor).values()
+        assert (done.error, done.lost) == (("ValueError: no such thing", False), ("out of memory", True))[seed - 3]
+    executor.site.go()
+    assert drained(executor)[2,].records
+    assert {told[0] for told in heard} == {population(1).name, population(2).name}
+    executor.submit(population(5))
+    assert drained(executor)[5,].records
+    workers = [each.process.pid for each in executor._started]
+    assert waiting in workers
+    executor.close()
+    assert not any(map(alive, workers))
+
+
+def test_closed_now_no_worker_is_waited_for(processes):
+    executor, _ = processes
+    executor.site = executor.site.told(seed1="wait")
+    executor.submit(population(1))
+    (worker,) = executor.site.waiting()
+    executor.close(now=True)
+    assert not alive(worker)
+
+
+STUDY = """
+title = "A study"
+seeds = [1, 2]
+[data]
+name = "digits"
+[budget]
+rounds = 2
+local_epochs = 1
+batch_size = 32
+[methods.fedavg]
+model = "logistic"
+grid.lr = [0.1, 0.01]
+[methods.fedper]
+model = "mlp"
+fixed.lr = 0.1
+[methods.scaffold]
+model = "logistic"
+fixed.lr = 0.1
+"""
+
+
+def test_records_of_worker_processes_are_those_of_this_process(tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY)
+    study = spec.read(tmp_path / "study.toml")
+    here, elsewhere = Store(tmp_path / "here"), Store(tmp_path / "elsewhere")
+    found = run_study(study, here, runner=Runner(lambda told: InProcess(Site(None, None), told)))
+    site = Site(None, tmp_path / "elsewhere" / "snapshots", every_rounds=1)
+    assert run_study(study, elsewhere, runner=Runner(lambda told: Processes(2, site, told))) == found
+    assert contents(elsewhere) == contents(here)
+    assert len(contents(here)) == 3
+    assert list(site.snapshots.iterdir()) == []

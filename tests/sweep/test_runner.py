@@ -1,0 +1,247 @@
+"""The runner: every population trained and kept once, whatever ends one of them, and stopped in good order."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from bench.sweep import lease, runner
+from bench.sweep.executors import Done
+from bench.sweep.runner import FailedError, Runner, StoppedError
+from bench.sweep.store import Store
+from bench.types import SilobenchError
+from tests.sweep.scripted import Scripted, population, record, trained, wait_for
+
+POPULATIONS = [population(1, 2), population(3, 4), population(5, 6)]
+GRID = population(1, 2, rates=(0.01, 0.1))
+RUNS = [(run.hyperparameters["lr"], run.seed) for run in GRID.runs]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "runs")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(runner, "POLL", 0.02)
+
+
+def on_record(store: Store) -> Counter:
+    """How often each run is on record."""
+    lines = [line for file in (store.path / "records").glob("*") for line in file.read_text().splitlines()]
+    return Counter(line.partition('"run":"')[2].partition('"')[0] for line in lines)
+
+
+def once(*populations) -> Counter:
+    return Counter(run.hash for each in populations for run in each.runs)
+
+
+def test_every_population_is_kept_and_told_of(store):
+    events: list[dict] = []
+    executor = Scripted()
+    Runner(executor, events.append).train(POPULATIONS, store)
+    assert on_record(store) == once(*POPULATIONS)
+    assert [each["population"] for each in store.costs()] == [each.name for each in POPULATIONS]
+    assert [event["event"] for event in events] == ["planned", *["begun", "finished"] * 3]
+    assert events[0] == {"event": "planned", "populations": 3, "runs": 6}
+    assert events[1] == {
+        "event": "begun", "population": POPULATIONS[0].name, "text": "fedavg on digits, 2 seeds", "runs": 2,
+    }  # fmt: skip
+    assert {key: events[2][key] for key in ("runs", "diverged", "seconds")} == {"runs": 2, "diverged": 0, "seconds": 1}
+    assert executor.closed == [False]
+    assert lease.running(store) == []
+
+
+def test_what_is_on_record_by_now_is_not_trained(store):
+    store.write([record(run) for run in POPULATIONS[1].runs], seconds=1)
+    executor = Scripted()
+    Runner(executor).train(POPULATIONS, store)
+    assert executor.begun == [POPULATIONS[0], POPULATIONS[2]]
+    assert on_record(store) == once(*POPULATIONS)
+
+
+def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
+    monkeypatch.setattr(lease, "HEARTBEAT", 0.02)
+    monkeypatch.setattr(lease.Leases.__init__, "__defaults__", (0.02,))
+    events: list[dict] = []
+    seen: list[dict] = []
+
+    def end(population):
+        executor.progress(population.name, 3, 7, 0.5)
+        wait_for(lambda: "round" in lease.running(store)[0])
+        seen.extend(lease.running(store))
+        return trained(population)
+
+    executor = Scripted(end)
+    Runner(executor, events.append).train(POPULATIONS[:1], store)
+    name = POPULATIONS[0].name
+    assert {"event": "round", "population": name, "round": 3, "rounds": 7, "loss": 0.5} in events
+    (held,) = seen
+    assert (held["population"], held["round"], held["rounds"], held["loss"]) == (name, 3, 7, 0.5)
+
+
+def test_a_failing_population_leaves_the_others_alone(store):
+    def end(population):
+        return Done(population, error="no such thing") if population == POPULATIONS[1] else trained(population)
+
+    events: list[dict] = []
+    with pytest.raises(FailedError) as error:
+        Runner(Scripted(end), events.append).train(POPULATIONS, store)
+    assert str(error.value) == (
+        "1 of 3 populations failed, all others are on record; the first (fedavg on digits, 2 seeds): no such thing"
+    )
+    assert error.value.status == 1
+    assert on_record(store) == once(POPULATIONS[0], POPULATIONS[2])
+    assert [event["event"] for event in events].count("failed") == 1
+    assert lease.running(store) == []
+
+
+def culprit(error: str):
+    """Whatever holds the run with rate 0.1 and seed 2 is lost."""
+
+    def end(population):
+        bad = any((run.hyperparameters["lr"], run.seed) == (0.1, 2) for run in population.runs)
+        return Done(population, error=error, lost=True) if bad else trained(population)
+
+    return end
+
+
+def test_a_lost_worker_s_population_is_tried_again_then_by_halves(store):
+    executor = Scripted(culprit("a worker died"))
+    with pytest.raises(FailedError, match=r"a worker died, and it cannot be halved; give it a machine with more mem"):
+        Runner(executor).train([GRID], store)
+    tried = [[(run.hyperparameters["lr"], run.seed) for run in each.runs] for each in executor.begun]
+    low, high = RUNS[:2], RUNS[2:]
+    assert tried == [RUNS, RUNS, low, high, high, [(0.1, 1)], [(0.1, 2)], [(0.1, 2)]]
+    assert sorted(on_record(store).values()) == [1, 1, 1]
+
+
+def test_out_of_memory_is_not_tried_again_but_by_halves_at_once(store):
+    executor, events = Scripted(culprit("out of memory")), []
+    with pytest.raises(FailedError, match="out of memory, and it cannot be halved"):
+        Runner(executor, events.append).train([GRID], store)
+    assert [len(each.runs) for each in executor.begun] == [4, 2, 2, 1, 1]
+    assert [event["event"] for event in events].count("split") == 2
+    assert sorted(on_record(store).values()) == [1, 1, 1]
+
+
+def test_one_lost_worker_costs_one_more_attempt(store):
+    lost = iter([True])
+    executor = Scripted(
+        lambda population: Done(population, error="died", lost=True) if next(lost, False) else trained(population)
+    )
+    Runner(executor).train(POPULATIONS, store)
+    assert executor.begun == [POPULATIONS[0], *POPULATIONS]
+    assert on_record(store) == once(*POPULATIONS)
+
+
+def test_a_race_of_settings_is_not_halved(store):
+    race = replace(GRID, rungs=(1, 2), reduction=2)
+    executor = Scripted(culprit("out of memory"))
+    with pytest.raises(FailedError, match="cannot be halved"):
+        Runner(executor).train([race], store)
+    assert executor.begun == [race]
+
+
+def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
+    stop = threading.Event()
+    executor = Scripted(room=2)
+    with pytest.raises(StoppedError) as error:
+        Runner(executor, lambda event: stop.set() if event["event"] == "finished" else None, stop).train(
+            POPULATIONS, store
+        )
+    assert error.value.status == 130
+    assert executor.begun == POPULATIONS[:2]
+    assert on_record(store) == once(*POPULATIONS[:2])
+    assert executor.closed == [False]
+    assert lease.running(store) == []
+
+
+def test_interrupted_it_ends_its_workers_and_gives_its_leases_back(store):
+    def end(population):
+        raise KeyboardInterrupt
+
+    executor = Scripted(end)
+    with pytest.raises(KeyboardInterrupt):
+        Runner(executor).train(POPULATIONS, store)
+    assert executor.closed == [True]
+    assert list((store.path / "leases").iterdir()) == []
+
+
+def test_records_that_cannot_be_kept_end_it(store, monkeypatch):
+    def full(*arguments, **options):
+        raise SilobenchError("no space left")
+
+    monkeypatch.setattr(store, "write", full)
+    executor = Scripted()
+    with pytest.raises(SilobenchError, match="no space left"):
+        Runner(executor).train(POPULATIONS, store)
+    assert (executor.begun, executor.closed) == (POPULATIONS[:1], [True])
+
+
+OTHER = """
+import json
+import sys
+from pathlib import Path
+from bench.sweep.lease import Leases
+from bench.sweep.store import Store
+
+store, name, records = Store(Path(sys.argv[1])), sys.argv[2], json.loads(sys.argv[3])
+with Leases(store) as leases:
+    assert leases.claim(name, {})
+    print("held", flush=True)
+    sys.stdin.readline()
+    store.write(records, seconds=1)
+"""
+
+
+@pytest.fixture
+def other(store):
+    """Another process that holds the second population; a line on its standard input lets it write the records."""
+    theirs = POPULATIONS[1]
+    records = json.dumps([record(run) for run in theirs.runs])
+    command = [sys.executable, "-c", OTHER, str(store.path), theirs.name, records]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_what_another_process_trains_is_waited_for(store, other):
+    done = iter(range(9))
+
+    def end(population):
+        if next(done) == 1:  # the last of ours
+            threading.Timer(0.1, lambda: print(file=other.stdin, flush=True)).start()
+        return trained(population)
+
+    executor = Scripted(end)
+    Runner(executor).train(POPULATIONS, store)
+    assert executor.begun == [POPULATIONS[0], POPULATIONS[2]]
+    assert on_record(store) == once(*POPULATIONS)
+
+
+def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_free(store, other):
+    """Not only when all else is done: the last population ends once that of the dead process has begun."""
+
+    class Patient(Scripted):
+        def finished(self, timeout):
+            if len(self.begun) == len(self.running):  # nothing has ended yet
+                other.kill()
+                other.wait()
+            elif len(self.begun) < 3:
+                return []
+            return super().finished(timeout)
+
+    executor = Patient(room=2)
+    Runner(executor).train(POPULATIONS, store)
+    assert executor.begun == [POPULATIONS[0], POPULATIONS[2], POPULATIONS[1]]
+    assert on_record(store) == once(*POPULATIONS)
