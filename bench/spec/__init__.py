@@ -91,6 +91,7 @@ __all__ = [
     "published",
     "read",
 ]
+LARGEST = 1_000_000  # bytes of a study file
 
 
 def read(file: Path, profile: str = PAPER) -> StudySpec:
