@@ -8,19 +8,16 @@ import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from bench import cli_data, cli_tables, listing, registry
+from bench import cli_data, cli_plan, cli_tables, listing, registry
 from bench.cli_audit import audit
 from bench.cli_data import DataOption
 from bench.cli_run import How, trains
 from bench.cli_tables import Place
-from bench.types import DataError, SilobenchError
-
-if TYPE_CHECKING:
-    pass
+from bench.types import SilobenchError
 
 QUICKSTART = "quickstart"
 STOPPED = 130  # exit status: asked to stop, as shells say it
@@ -41,7 +38,7 @@ ProfileOption = Annotated[str, typer.Option("--profile", help="A shorter form of
 PartialOption = Annotated[
     bool, typer.Option("--partial", help="Rank over the data sets that are there; the title says PARTIAL.")
 ]
-STORE, OUT = Path("results/runs"), Path("results/tables")
+STORE, OUT, SITE = Path("results/runs"), Path("results/tables"), Path("results/report")
 
 
 class Kind(StrEnum):
@@ -164,34 +161,41 @@ def plan(
     data: DataOption = None,
     profile: ProfileOption = PAPER,
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="Worker processes to count with.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Say what a study would train, download and cost on this machine, from a short calibration; runs nothing else."""
     from bench.spec import read
-    from bench.sweep.estimate import describe, estimate
+    from bench.sweep.estimate import estimate
     from bench.sweep.store import Store
 
-    print(describe(estimate(read(study, profile), Store(store), root=data), max(workers, 1)))
+    found = estimate(read(study, profile), Store(store), root=data)
+    print(cli_plan.document(found, workers) if as_json else cli_plan.text(found, workers))
 
 
 @app.command()
-def report(store: StoreOption = STORE, out: OutOption = OUT, data: DataOption = None) -> None:
-    """Make anew, without training, every table and figure of experiments/ all of whose methods have records."""
-    from bench.report import making
-    from bench.spec import published, read
-    from bench.sweep.store import Store
-    from bench.sweep.study import run_study
+@trains
+def reproduce_paper(
+    paper: Annotated[str, typer.Argument(help="A folder of experiments/, e.g. fenda.", show_default=False)],
+    store: StoreOption = STORE,
+    out: OutOption = OUT,
+    data: DataOption = None,
+    profile: ProfileOption = PAPER,
+    *,
+    how: How,
+) -> None:
+    """Re-run every table and figure of a paper whose data are at hand, and say which are not."""
+    if not cli_tables.reproduce_paper(paper, profile, Place(store, out, data), how):
+        raise typer.Exit(INCOMPLETE)
 
-    whole = True
-    for file in dict.fromkeys(entry.file for kind in ("tables", "figures") for entry in published(kind).values()):
-        study = read(file)
-        try:
-            searches = run_study(study, Store(store), root=data)
-        except DataError as error:
-            print(f"{file}: left out, {error}", file=sys.stderr)
-            continue
-        begun = {name for name, search in searches.items() if any(map(any, search.records))}
-        tables = [name for name in study.tables if study.methods_behind([name], []) <= begun]
-        figures = [name for name in study.figures if study.methods_behind([], [name]) <= begun]
-        whole &= making.write(study, searches, tables, figures, out, cli_tables.counts(data))
-    if not whole:
+
+@app.command()
+def report(
+    store: StoreOption = STORE,
+    out: OutOption = OUT,
+    site: Annotated[Path, typer.Option("--site", help="Folder for the report.")] = SITE,
+    data: DataOption = None,
+    profile: ProfileOption = PAPER,
+) -> None:
+    """Make anew, without training, every table and figure with records, and a site that shows them all."""
+    if not cli_tables.report(profile, Place(store, out, data), site):
         raise typer.Exit(INCOMPLETE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from bench.sweep.runner import Runner
 
 Kind = Literal["tables", "figures"]
+KINDS: tuple[Kind, ...] = ("tables", "figures")
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,65 @@ def _columns(section: JointSection, profile: str, place: Place, runner: Runner |
         else:
             columns[name] = making.table(study, making.chosen(study, searches), name)
     return columns
+
+
+def reproduce_paper(paper: str, profile: str, place: Place, how: How) -> bool:
+    """Run and write every table and figure in a folder of experiments/ whose data are at hand."""
+    from bench.registry import folder
+    from bench.spec import joint, published
+
+    papers = sorted({file.parent.name for file in folder("experiments").glob("*/*.toml")})
+    if paper not in papers:
+        raise SpecError(f"unknown paper {paper!r}: {nearest(paper, papers)}")
+    files = {entry.id: entry.file for each in KINDS for entry in published(each).values()}
+    files |= {name: file.file for each in KINDS for name, file in joint(each).items()}
+    whole = True
+    for kind in KINDS:
+        for entry in listed(kind, place.data):
+            if files[entry["name"]].parent.name != paper:
+                continue
+            if not entry["ready"] or (profile != "paper" and profile not in entry["profiles"]):
+                why = f"no profile {profile!r}" if entry["ready"] else "its data are not all at hand"
+                print(f"{entry['name']}: left out, {why}", file=sys.stderr)
+                whole = False
+                continue
+            whole &= reproduce(kind, entry["name"], profile, place, how)
+    return whole
+
+
+def report(profile: str, place: Place, site: Path) -> bool:
+    """Write every table and figure that has records for all its methods, and the site of them all.
+
+    Nothing is trained. False if a cell is missing or diverged.
+    """
+    from bench.report import making, pages
+    from bench.report.site import write
+    from bench.spec import joint, published, read
+    from bench.sweep.store import Store
+    from bench.sweep.study import run_study
+
+    made: dict[Path, pages.Made] = defaultdict(pages.Made)
+    done: set[str] = set()
+    whole = True
+    for file in dict.fromkeys(entry.file for kind in KINDS for entry in published(kind).values()):
+        study = read(file, profile)
+        try:
+            searches = run_study(study, Store(place.store), root=place.data)
+        except DataError as error:
+            print(f"{file}: left out, {error}", file=sys.stderr)
+            continue
+        begun = {name for name, search in searches.items() if any(map(any, search.records))}
+        tables = [name for name in study.tables if study.methods_behind([name], []) <= begun]
+        figures = [name for name in study.figures if begun and study.methods_behind([], [name]) <= begun]
+        whole &= making.write(study, searches, tables, figures, place.out, counts(place.data), made[file.parent])
+        done |= set(tables)
+    for name, joined in joint("tables").items():
+        section = joined.tables[name]
+        if done & {column.table for column in section.columns}:
+            columns = _columns(section, profile, place, None)
+            whole &= making.joint(joined, name, columns, place.out, into=made[joined.file.parent])
+    print(*write(pages.gather(made, place.store), site), sep="\n")
+    return whole
 
 
 def counts(root: Path | None) -> Any:

@@ -36,7 +36,7 @@ def _in_work(lease: Mapping[str, Any]) -> list[str]:
     rounds = "beginning" if lease["round"] is None else f"round {lease['round']} of {lease['rounds']}"
     loss = "" if lease["loss"] is None else f"best validation loss {lease['loss']:.4g}"
     whose = f"process {lease['pid']} on {lease['host']}"
-    return [lease["text"], rounds, loss, f"for {duration(lease['seconds'])}", whose]
+    return [lease["text"] or lease["population"], rounds, loss, f"for {duration(lease['seconds'])}", whose]
 
 
 def _diverged(counts: Mapping[str, int]) -> str:

@@ -101,7 +101,7 @@ def defaults(kind: Kind, name: str) -> dict[str, Any]:
     """
     if kind == "algorithms":
         return _fields(name, searchable=False)
-    file, parameters = catalogue(kind)[name].file, _parameters(kind, name)
+    file, parameters = _entry(kind, name).file, _parameters(kind, name)
     return {option: _literal(file, option, value) for option, value in parameters.items() if value is not None}
 
 
@@ -132,7 +132,7 @@ def docstring(kind: Kind, name: str) -> str:
 
 def declared(algorithm: str) -> dict[str, Any]:
     """What the class of an algorithm says of it (``parallel``, ``optimizers`` ...), base classes' answers included."""
-    entry = catalogue("algorithms")[algorithm]
+    entry = _entry("algorithms", algorithm)
     return _class_variables(entry.file, entry.definition)
 
 
@@ -159,9 +159,16 @@ def _class_variables(file: Path, definition: str) -> dict[str, Any]:
     return found
 
 
+def _entry(kind: Kind, name: str) -> Entry:
+    entries = catalogue(kind)
+    if name not in entries:
+        raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, entries)}")
+    return entries[name]
+
+
 def _definition(kind: Kind, name: str) -> ast.ClassDef | ast.FunctionDef:
     """The syntax tree of what is registered as ``name``."""
-    entry = catalogue(kind)[name]
+    entry = _entry(kind, name)
     definitions = (node for node in _statements(entry.file) if isinstance(node, ast.ClassDef | ast.FunctionDef))
     return next(node for node in definitions if node.name == entry.definition)
 
@@ -249,10 +256,7 @@ def _literal(file: Path, option: str, value: ast.expr) -> Any:
 
 def load(kind: Kind, name: str) -> Any:
     """The class or function registered as ``name``; raises :class:`SpecError` naming the nearest known one."""
-    entries = catalogue(kind)
-    if name not in entries:
-        raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, entries)}")
-    entry = entries[name]
+    entry = _entry(kind, name)
     return getattr(_module(entry.module, entry.file), entry.definition)
 
 

@@ -1,9 +1,9 @@
 """Time of a client's local step, for every algorithm: stacked and looped by silobench, and in a plain PyTorch loop.
 
 The plain loops are those of tests/reference, which the engine must equal: one client after another, torch's own
-optimisers. A time is that of whole rounds (local steps, aggregation, validation, checkpoints) over the number of local
-steps of all runs and clients; an algorithm that tunes before validating pays for it on both sides. Before the clock
-starts, everything has run once: tracing is paid once per study, not once per step.
+optimisers. A time is that of a whole round (local steps, aggregation, validation, checkpoints) over the number of local
+steps of all runs and clients; an algorithm that tunes before every validation pays for it on both sides. The rounds
+between the first and the last are timed: the first has the tracing, which a study pays once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from torch.nn import functional
 from bench.registry import catalogue, load
 from bench.settings import fitting
 from bench.train import engine
-from bench.train.choice import choose
-from bench.train.population import Rounds
-from bench.types import Budget, Client, Federation, SilobenchError, Split
+from bench.train.choice import Path
+from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
 
 TURNS = 3
 # Of every validation loss, silobench and plain loop. Most differ by 1e-7; FedAdam's tau of 1e-9 makes whole steps of
@@ -63,12 +62,12 @@ def tasks(tabular: Federation, images: Federation) -> list[Task]:
     return [
         Task(
             "Fed-Heart-Disease, mlp with 10 hidden units, mini-batches of 4", tabular, "mlp",
-            Budget(rounds=2, local_steps=50, batch_size=4), (0.01, 3e-3, 1e-3, 3e-4, 1e-4), range(5),
+            Budget(rounds=4, local_steps=40, batch_size=4), (0.01, 3e-3, 1e-3, 3e-4, 1e-4), range(5),
             functional.binary_cross_entropy,
         ),
         Task(
             "SYNTHETIC 28 x 28 images, cnn with 16 channels, mini-batches of 16", images, "cnn",
-            Budget(rounds=2, local_steps=4, batch_size=16), (1e-3,), range(2), functional.cross_entropy,
+            Budget(rounds=4, local_steps=3, batch_size=16), (1e-3,), range(2), functional.cross_entropy,
         ),
     ]  # fmt: skip
 
@@ -82,39 +81,37 @@ def measure(task: Task, algorithm: str) -> Line:
     settings = [{**own, "lr": rate} for rate in task.rates]
     model = engine.build_model(fitting(algorithm, task.model), task.federation)
 
-    def prepared(path: Any, runs: int, seeds: Sequence[int]) -> engine.Run:
-        return engine.run(
+    def ours(path: Path, runs: int, seeds: Sequence[int], rounds: int = budget.rounds) -> tuple[float, Outcome]:
+        """Seconds per round, and the outcome of the first run."""
+        ends: list[float] = []
+        trained = engine.run(
             task.federation, algorithm=algorithm, algorithm_options=getattr(reference, "OPTIONS", {}), model=model,
-            settings=settings[:runs], seeds=seeds, budget=budget, path=path,
+            settings=settings[:runs], seeds=seeds, budget=dataclasses.replace(budget, rounds=rounds), path=path,
+            tell=lambda finished, rounds, best: ends.append(time.perf_counter()),
         )  # fmt: skip
+        return (ends[-2] - ends[0]) / max(len(ends) - 2, 1), trained.outcomes[0]
 
-    stacked, looped = prepared("stack", len(settings), task.seeds), prepared("loop", 1, task.seeds[:1])
-    (stack, _), (loop, _) = stacked.populations[0], looped.populations[0]
-    outcome = looped.outcomes[0]
-    plain = _plain(reference, task, budget, model, dict(outcome.hyperparameters), stack.population.algorithm.pooled)
-    found = torch.tensor(plain().validation)
-    for ours in (outcome, stacked.outcomes[0]):
-        difference = (torch.tensor(ours.validation) - found).abs().max().item()
-        if not difference <= AGREEMENT:
-            raise SilobenchError(
-                f"{algorithm} on {task.title}: validation losses of silobench ({ours.path}) and the plain loop differ "
-                f"by {difference:.2g}, expected at most {AGREEMENT:g}; mend that before measuring speed"
-            )
-    steps = budget.rounds * (budget.local_steps or 0) * stack.population.sizes["C"]
-    together = steps * len(settings) * len(task.seeds)
-
-    def seconds(rounds: Rounds) -> float:
-        return _seconds(lambda: rounds.run(None, lambda finished, loss: None))
-
-    turns = [(_seconds(plain) / steps, seconds(stack) / together, seconds(loop) / steps) for _ in range(TURNS)]
-    plain_times, stack_times, loop_times = ([1e6 * each for each in times] for times in zip(*turns, strict=True))
-    return Line(algorithm, plain_times, stack_times, loop_times, choose(stack.population, "auto"))
+    plain = _plain(reference, task, budget, model, kind.pooled)
+    _, first = ours("auto", len(settings), task.seeds, rounds=2)
+    plain(1, first)
+    turns = []
+    for _ in range(TURNS):
+        stack, stacked = ours("stack", len(settings), task.seeds)
+        loop, looped = ours("loop", 1, task.seeds[:1])
+        alone, losses = plain(budget.rounds, looped)
+        _agree(task, algorithm, (stacked, looped), losses)
+        turns.append((alone, stack / len(settings) / len(task.seeds), loop))
+    steps = (budget.local_steps or 0) * (1 if kind.pooled else len(task.federation.clients))
+    alone_times, stack_times, loop_times = (
+        [1e6 * each / steps for each in times] for times in zip(*turns, strict=True)
+    )
+    return Line(algorithm, alone_times, stack_times, loop_times, first.path)
 
 
 def _plain(
-    reference: ModuleType, task: Task, budget: Budget, model: torch.nn.Module, hyper: dict[str, float], pooled: bool
-) -> Callable[[], Any]:
-    """The plain loop over the first run, its mini-batches drawn."""
+    reference: ModuleType, task: Task, budget: Budget, model: torch.nn.Module, pooled: bool
+) -> Callable[[int, Outcome], tuple[float, Any]]:
+    """The plain loop over a run's first rounds, its mini-batches drawn: seconds per round, and validation losses."""
     from tests.train.toy import sites
 
     federation = task.federation
@@ -124,16 +121,29 @@ def _plain(
         federation = dataclasses.replace(federation, clients=(Client("pooled", together),))
     seen = sites(federation, budget, task.seeds[0], getattr(reference, "TUNING", 0))
 
-    def plain() -> Any:
-        return reference.run(seen, model, rounds=budget.rounds, optimizer=budget.optimizer, hyper=hyper, loss=task.loss)
+    def timed(rounds: int, outcome: Outcome) -> tuple[float, Any]:
+        began = time.perf_counter()
+        trace = reference.run(
+            seen, model, rounds=rounds, optimizer=budget.optimizer, hyper=dict(outcome.hyperparameters), loss=task.loss
+        )
+        return time.perf_counter() - began, trace.validation
+
+    def plain(rounds: int, outcome: Outcome) -> tuple[float, Any]:
+        # What comes after the last round, and before the first, is in both.
+        (short, _), (long, losses) = timed(1, outcome), timed(rounds, outcome)
+        return (long - short) / max(rounds - 1, 1), losses
 
     return plain
 
 
-def _seconds(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+def _agree(task: Task, algorithm: str, outcomes: Iterable[Outcome], losses: Any) -> None:
+    for outcome in outcomes:
+        difference = (torch.tensor(outcome.validation) - torch.tensor(losses)).abs().max().item()
+        if not difference <= AGREEMENT:
+            raise SilobenchError(
+                f"{algorithm} on {task.title}: validation losses of silobench ({outcome.path}) and the plain loop "
+                f"differ by {difference:.2g}, expected at most {AGREEMENT:g}; mend that before measuring speed"
+            )
 
 
 def measure_all(measured: Iterable[Task], algorithms: Iterable[str] | None = None) -> dict[str, list[Line]]:
@@ -152,7 +162,7 @@ def markdown(lines: dict[str, list[Line]]) -> str:
         "",
         "Microseconds per local step of one client: in the plain loops of `tests/reference`, and by silobench stacked "
         "(all learning rates and seeds at once) and looped (one run). Medians of the turns; a ratio is the median of "
-        f"the {TURNS} turns' ratios. Tracing, paid once per study, is not counted.",
+        f"the {TURNS} turns' ratios. The first round, in which silobench traces, is not counted.",
     ]
     for title, rows in lines.items():
         text += [

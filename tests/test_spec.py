@@ -175,7 +175,11 @@ BAD = {
         f"weight_decay = {HUGE}, mu = [{', '.join(map(str, range(900)))}]",
         "1,801,804 runs are more than 1,000,000",
     ),
-    "no study but data": ('title = "A study"', f'title = "A study"\n# {"x" * 1_000_000}', "larger than 1,000,000 bytes"),
+    "no study but data": (
+        'title = "A study"',
+        f'title = "A study"\n# {"x" * 1_000_000}',
+        "larger than 1,000,000 bytes",
+    ),
     "unknown rule": (
         "[data]",
         '[select]\nrule = "best-test"\n[data]',
@@ -233,7 +237,7 @@ def test_an_id_stands_in_one_study_only(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         text = GOOD.replace('paper = "fenda"', "").replace('printed = "2:fed_heart_disease:accuracy"', "")
         (tmp_path / name / "study.toml").write_text(text)
-    monkeypatch.setattr(spec, "folder", lambda kind: tmp_path)
+    monkeypatch.setattr("bench.spec.experiments.folder", lambda kind: tmp_path)
     with pytest.raises(SpecError, match=r"two/study.toml: tables: 'mine/first' stands in .*one/study.toml already"):
         spec.published("tables")
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from bench.report import effort, html
 from bench.report.drawing import Counts, draw, ranks
 from bench.report.joint import join
+from bench.report.pages import Made, describe
+from bench.report.site import Exhibit, Picture
 from bench.report.tables import Row, Table, TableSpec, build
 from bench.spec import Joined, StudySpec, TableSection
 from bench.sweep.select import Search, choose
@@ -21,21 +23,28 @@ def write(
     figures: Iterable[str],
     out: Path,
     counts: Counts | None = None,
+    into: Made | None = None,
 ) -> bool:
     """Write tables and figures (ids) below ``out`` and print where; False if a cell is missing or diverged.
 
-    ``counts`` looks at data, for figures of partitions.
+    ``counts`` looks at data, for figures of partitions; what is made is noted in ``into`` for the report.
     """
+    into = into or Made()
     settings = chosen(study, searches)
     made: dict[str, Table] = {}
     for name in tables:
         made[name] = table(study, settings, name)
         print(html.render(made[name]))
         print(*html.write(made[name], out / study.stem(name)), "", sep="\n")
+        into.exhibits.append(Exhibit(made[name], settings))
     for name in figures:
         figure = study.figures[name]
         made |= {each: table(study, settings, each) for each in figure.drawn if each not in made}
-        print(*draw(study, figure, searches, settings, made, out / study.stem(name), counts), "", sep="\n")
+        files = draw(study, figure, searches, settings, made, out / study.stem(name), counts)
+        print(*files, "", sep="\n")
+        picture = next(file for file in files if file.suffix == ".png")
+        shown = [made[each] for each in figure.drawn]
+        into.pictures.append(Picture(name, figure.title, picture, describe(figure, shown)))
     return not any(each.incomplete for each in made.values())
 
 
@@ -71,7 +80,10 @@ def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
     return build(spec, settings, study.printed(section))
 
 
-def joint(joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False) -> bool:
+def joint(
+    joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False,
+    into: Made | None = None,
+) -> bool:  # fmt: skip
     """Write the joint table ``name`` (id); ``columns`` are, by id, its tables or in words why one is missing.
 
     False if a cell is missing or diverged.
@@ -79,6 +91,8 @@ def joint(joined: Joined, name: str, columns: Mapping[str, Table | str], out: Pa
     made = _joined(joined, name, columns, partial)
     print(html.render(made))
     print(*html.write(made, out / made.spec.id), "", sep="\n")
+    if into is not None:
+        into.exhibits.append(Exhibit(made))
     return not made.incomplete
 
 

@@ -10,10 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.registry import folder
-from bench.report import audit, stats
+from bench.report import audit
 from bench.report.site import Cost, Exhibit, Page, Picture
 from bench.report.tables import Table
-from bench.spec import Published, published
+from bench.spec import (
+    AlphaSection,
+    BarsSection,
+    ClientsSection,
+    CurvesSection,
+    HeatmapSection,
+    LayersSection,
+    PartitionSection,
+    Published,
+    RanksSection,
+    TrajectoriesSection,
+    published,
+)
+from bench.spec.exhibits import FigureSection
 
 RUN = re.compile(rb'"run":"(\w+)"')
 
@@ -42,19 +55,28 @@ def gather(made: Mapping[Path, Made], store: Path) -> list[Page]:
     ]
 
 
-def describe_bars(tables: Sequence[Table]) -> str:
-    """A bar chart in words: how many bars, and the highest and the lowest of each panel."""
-    return " ".join(_panel(table) for table in tables)
-
-
-def describe_line(runs: Mapping[float, Sequence[float | None]], metric: str, digits: int = 3) -> str:
-    """A curve over learning rates in words: every mean, as :func:`bench.report.figures.alpha_study` draws them."""
-    points = []
-    for rate, values in sorted(runs.items()):
-        defined = stats.defined(values)
-        whole = defined and len(defined) == len(values)
-        points.append(f"{f'{stats.mean(defined):.{digits}f}' if whole else 'not all runs'} at {rate:g}")
-    return f"Mean {metric} with its interval against the learning rate of alpha: {', '.join(points)}."
+def describe(figure: FigureSection, tables: Sequence[Table]) -> str:
+    """A figure in words for whoever cannot see it; ``tables`` are those that it is made from."""
+    match figure:
+        case BarsSection():
+            return " ".join(_panel(table) for table in tables)
+        case AlphaSection():
+            return "Scores of APFL, mean and interval, against the learning rate of alpha."
+        case HeatmapSection():
+            return "A heat map of methods by clients; its numbers stand in the table of the same methods."
+        case ClientsSection():
+            return "Bars of every client's score, a panel for each method; the numbers stand in the table."
+        case CurvesSection():
+            methods = ", ".join(row.method for row in figure.rows)
+            return f"Learning curves over rounds, mean and spread over runs, of {methods}."
+        case TrajectoriesSection():
+            return f"How client {figure.client} weighs every client's model ({figure.trace}), round by round."
+        case LayersSection():
+            return f"{', '.join(figure.traces)} of every layer of the model."
+        case PartitionSection():
+            return "How many training samples of each class every client holds."
+        case RanksSection():
+            return "A critical-difference diagram: mean ranks on a line, methods that do not differ joined by a bar."
 
 
 def costs(store: Path, runs: Collection[str]) -> tuple[Cost, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 from bench.registry import folder
 from bench.types import SpecError, nearest
@@ -33,17 +35,23 @@ def at(paper: str | None, place: str, *, by_client: bool = False) -> list[Number
     if paper not in files:
         hint = nearest(paper, files) if paper else f"name one: {', '.join(sorted(files))}"
         raise SpecError(f"paper = {paper!r} has no printed numbers: {hint}")
-    with files[paper].open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    places = {":".join((row["table"], row["dataset"], row["metric"])) for row in rows}
+    places = _places(files[paper], files[paper].stat().st_mtime_ns)
     if place not in places:
         raise SpecError(f"printed = {place!r}: {nearest(place, places)}")
-    numbers = [
-        Number(row["method"], row["checkpoint"], float(row["value"]), float(row["ci95"]) if row["ci95"] else None, who)
-        for row in rows
-        if ":".join((row["table"], row["dataset"], row["metric"])) == place and (who := row["client"] or "all")
-    ]
+    numbers = places[place]
     kept = [number for number in numbers if by_client or number.client == "all"]
     if not kept:
         raise SpecError(f'printed = {place!r} has numbers of single clients only; set columns = "clients"')
     return kept
+
+
+@lru_cache(16)
+def _places(file: Path, changed: int) -> dict[str, list[Number]]:
+    """All numbers of a file, last changed at that time, by place."""
+    places: dict[str, list[Number]] = {}
+    with file.open(encoding="utf-8", newline="") as rows:
+        for row in csv.DictReader(rows):
+            radius = float(row["ci95"]) if row["ci95"] else None
+            number = Number(row["method"], row["checkpoint"], float(row["value"]), radius, row["client"] or "all")
+            places.setdefault(":".join((row["table"], row["dataset"], row["metric"])), []).append(number)
+    return places

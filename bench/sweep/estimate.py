@@ -92,23 +92,6 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estima
     )
 
 
-def describe(found: Estimate, workers: int) -> str:
-    """The estimate in a few lines."""
-    from bench.cli_progress import duration
-
-    lines = [f"{found.title}", f"  runs        {found.runs}, {found.runs - found.to_train} of them on record"]
-    for each in found.missing:
-        size = "" if each.size is None else f", {each.size / 1e6:,.1f} MB"
-        lines.append(f"  to fetch    {each.data}: {', '.join(each.files)}{size}")
-    if found.seconds is None:
-        return "\n".join([*lines, "  time        not known before the data are here: `silobench data prepare`"])
-    lines.append(f"  populations {len(found.seconds)}, {found.timed} of them timed")
-    share = f" with {workers} workers" if workers > 1 else ""
-    lines.append(f"  time        about {duration(found.wall(workers))}{share}")
-    lines.append(f"  memory      about {found.memory / 1e9:.1f} GB for each worker")
-    return "\n".join([*lines, f"  disk        about {found.disk / 1e6:.1f} MB of records"])
-
-
 @dataclass(frozen=True)
 class _Cost:
     """Seconds of a population: ``fixed`` and, for the ``runs`` timed, ``timed``; bytes of a record and of memory."""

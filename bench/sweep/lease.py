@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench.files import write_whole
 from bench.sweep.store import Store
+from bench.types import SilobenchError
 
 HEARTBEAT = 2.0  # seconds
 DEAD = 3 * HEARTBEAT
@@ -44,15 +44,24 @@ class Leases:
             self.release(population)
 
     def claim(self, population: str, about: Mapping[str, Any]) -> bool:
-        """Take the lease of a population unless somebody alive has it; ``about`` says what is trained."""
+        """Take the lease of a population unless somebody alive has it; ``about`` says what is trained.
+
+        Raises :class:`SilobenchError` when it cannot be written (full disk, no permission).
+        """
         file = _file(self.store, population)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with self.store.lock:
-            if (other := _read(file)) is not None and _alive(other, file):
-                return False
-            with self._guard:
-                self._held[population] = {**_holder(), "population": population, "begun": time.time(), **about}
-            self._write(population)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with self.store.lock:
+                if (other := _read(file)) is not None and _alive(other, file):
+                    return False
+                with self._guard:
+                    self._held[population] = {**_holder(), "population": population, "begun": time.time(), **about}
+                self._write(population)
+        except OSError as error:
+            self.release(population)
+            raise SilobenchError(
+                f"{file}: cannot be written ({error.strerror}); mend that and repeat the command"
+            ) from error
         return True
 
     def note(self, population: str, **progress: Any) -> None:
@@ -95,36 +104,38 @@ def _read(file: Path) -> dict[str, Any] | None:
         lease: dict[str, Any] = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
-    return lease if isinstance(lease, dict) and {"pid", "host", "boot"} <= set(lease) else None
+    kinds = {"pid": int, "started": str | None, "host": str, "boot": str, "begun": float}
+    whole = isinstance(lease, dict) and all(isinstance(lease.get(key, ...), kind) for key, kind in kinds.items())
+    return lease if whole and lease["pid"] > 0 else None
 
 
 def _alive(lease: Mapping[str, Any], file: Path, now: Callable[[], float] = time.time) -> bool:
     me = _holder()
     if (lease["host"], lease["boot"]) == (me["host"], me["boot"]):
-        return _runs(lease["pid"], lease.get("started"))
+        return _runs(lease["pid"], lease["started"])
     try:
         return abs(now() - file.stat().st_mtime) < DEAD
     except OSError:
         return False
 
 
-@cache
 def _holder() -> dict[str, Any]:
-    """This process: its number, when it was started, its machine, and the machine's start."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return {
-        "pid": os.getpid(),
-        "started": _started(os.getpid()),
-        "host": socket.gethostname(),
-        "boot": boot.read_text().strip() if boot.exists() else "",
-    }
+    """This process: its number, when it was started, its machine, and the machine's start.
+
+    Containers count processes for themselves, and may share their machine's name; each is as good as a machine.
+    """
+    boot = ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot += f" {Path('/proc/self/ns/pid').readlink()}"
+    return {"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname(), "boot": boot}
 
 
 def _runs(pid: int, started: str | None) -> bool:
     """Whether the process is there: not dead and unburied, and not another one that was given its number."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

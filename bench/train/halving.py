@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def rungs(first: int, rounds: int, reduction: int) -> tuple[int, ...]:
-    """Numbers of rounds after which settings are dropped, ``first`` and ``reduction`` times as many each, and the last."""
+    """After how many rounds settings are dropped: ``first``, ``reduction`` times as many, and so on to the last."""
     found = []
     while first < rounds:
         found.append(first)

@@ -25,7 +25,7 @@ from bench.types import DataError
 
 @dataclass(frozen=True)
 class Keeping:
-    """Where snapshots are kept, and when: after rounds that ``every_rounds`` divides, or when so much time has passed."""
+    """Where snapshots are kept, and when: after rounds that ``every_rounds`` divides, and after ``every_seconds``."""
 
     folder: Path
     every_rounds: int | None = None

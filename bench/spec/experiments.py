@@ -1,0 +1,65 @@
+"""What experiments/ has to reproduce: tables and figures of single studies, and of several joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from bench.registry import folder
+from bench.spec import joined
+from bench.spec.exhibits import JoinedSection
+from bench.spec.joined import Joined
+from bench.spec.keys import first_fault
+from bench.spec.reading import parse, read
+from bench.types import SpecError
+
+
+@dataclass(frozen=True)
+class Published:
+    """A table or figure of a study in experiments/: its id, title, and the study's file."""
+
+    id: str
+    title: str
+    file: Path
+
+
+def published(kind: Literal["tables", "figures"]) -> dict[str, Published]:
+    """Every table or figure of the studies in experiments/, by id; those of several studies are :func:`joint`."""
+    found: dict[str, Published] = {}
+    for file in sorted(folder("experiments").glob("*/*.toml")):
+        if "methods" not in parse(file):
+            continue  # a paper's printed numbers, or joint tables
+        study = read(file)
+        for section in (study.tables if kind == "tables" else study.figures).values():
+            entry = Published(section.id, section.title or study.title, file)
+            _refuse_another(kind, file, entry.id, {name: known.file for name, known in found.items()})
+            found[entry.id] = entry
+    return found
+
+
+def joint(kind: Literal["tables", "figures"]) -> dict[str, Joined]:
+    """By the id of every table over several studies of experiments/, or figure of one: the file's content."""
+    known = {name: entry.file for name, entry in published(kind).items()}
+    tables = published("tables")
+    found: dict[str, Joined] = {}
+    for file in sorted(folder("experiments").glob("*/*.toml")):
+        if "joint" not in (content := parse(file)):
+            continue
+        try:
+            content_of = joined.build(file, JoinedSection.model_validate(content), tables)
+        except ValidationError as error:
+            raise SpecError(f"{file}: {first_fault(error)}") from None
+        except SpecError as error:
+            raise SpecError(f"{file}: {error}") from None
+        for name in content_of.tables if kind == "tables" else content_of.figures:
+            _refuse_another(kind, file, name, known)
+            known[name], found[name] = file, content_of
+    return found
+
+
+def _refuse_another(kind: str, file: Path, name: str, known: dict[str, Path]) -> None:
+    if name in known:
+        raise SpecError(f"{file}: {kind}: {name!r} stands in {known[name]} already")
