@@ -1,6 +1,6 @@
 # On a fresh machine every target first builds the environment it needs; afterwards that costs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench reproduce-table reproduce-figure sweep report clean
+.PHONY: help setup test lint bench reproduce-table reproduce-figure reproduce-paper plan sweep report audit clean
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -21,7 +21,7 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 test: setup ## run the tests (WORKERS=2 processes)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 lint: setup ## check style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -31,6 +31,7 @@ lint: setup ## check style, types and the direction of imports
 
 bench: setup ## measure speed against a plain loop, into results/benchmarks/
 	$(BIN)/python scripts/bench_speed.py
+	$(BIN)/python scripts/bench_sweep.py
 
 reproduce-table: setup ## re-run a printed table: TABLE=fenda/2-heart; without TABLE the quickstart
 	$(BIN)/silobench reproduce-table $(TABLE)
@@ -38,10 +39,19 @@ reproduce-table: setup ## re-run a printed table: TABLE=fenda/2-heart; without T
 reproduce-figure: setup ## re-run a printed figure: FIGURE=fenda/3-heart
 	$(BIN)/silobench reproduce-figure $(FIGURE)
 
+reproduce-paper: setup ## re-run all of a paper whose data are at hand: PAPER=fenda
+	$(BIN)/silobench reproduce-paper $(PAPER)
+
+audit: setup ## hold a paper's claims against its own printed numbers: PAPER=fenda
+	$(BIN)/silobench audit $(PAPER)
+
+plan: setup ## say what a study file would cost here before anything runs: STUDY=my-study.toml
+	$(BIN)/silobench plan $(STUDY)
+
 sweep: setup ## run a study file of your own: STUDY=my-study.toml
 	$(BIN)/silobench sweep $(STUDY)
 
-report: setup ## rebuild every table and figure from the records at hand
+report: setup ## rebuild every table and figure from the records at hand, and the site results/report/index.html
 	$(BIN)/silobench report
 
 clean: ## remove the environment and the caches; results stay

@@ -159,7 +159,9 @@ def test_a_joint_table_is_made_of_its_studies(silobench, tmp_path):
 
 def test_a_column_without_data_is_missing_and_ranked_around_only_when_told(silobench, experiments):
     text = (experiments / "two.toml").read_text()
-    (experiments / "two.toml").write_text(text.replace('name = "digits"', 'name = "mimic3_mortality"'))
+    (experiments / "two.toml").write_text(
+        text.replace('name = "digits"', 'name = "from_csv"\npath = "nowhere.csv"\ntarget = "y"')
+    )
     short = ("reproduce-table", "digits/both", "--profile", "short", "--quiet")
     status, out, err = silobench(*short)
     assert (status, err) == (3, "")

@@ -148,23 +148,24 @@ def test_gpus_are_shared_by_a_few_populations(cluster, monkeypatch, workers, sha
         executor.close()
 
 
+def of_data(seed: int, **data: str) -> Population:
+    """A population with something else in what its run says of its data."""
+    made = population(seed)
+    return dataclasses.replace(made, runs=(dataclasses.replace(made.runs[0], data={**made.runs[0].data, **data}),))
+
+
 def test_without_an_address_this_machine_is_the_cluster(closed, expected, tmp_path):
     (closed / "open").touch()
     store = Store(tmp_path / "runs")
-    unknown, changed = (
-        Population(
-            each.settings, each.seeds, tuple(dataclasses.replace(run, data={**run.data, **data}) for run in each.runs)
-        )
-        for each, data in ((population(8), {"name": "digit"}), (population(9), {"fingerprint": "another"}))
-    )
+    unknown, changed = of_data(8, name="digit"), of_data(9, fingerprint="another")
     events: list[dict] = []
-    runner = Runner(lambda told: OnRay(None, Site(None, None), told, workers=2), events.append)
+    runner = Runner(lambda told: OnRay(None, Site(None, None), told, workers=1), events.append)
     with pytest.raises(FailedError, match="2 of 6 populations failed"):
         runner.train([unknown, changed, *POPULATIONS], store)
     assert contents(store) == expected
     errors = {event["population"]: event["error"] for event in events if event["event"] == "failed"}
     assert "unknown dataset 'digit': did you mean 'digits'?" in errors[unknown.name]
-    assert errors[changed.name].startswith("digit: the data have changed since the study was planned, expected ")
+    assert errors[changed.name].startswith("digits: the data have changed since the study was planned, expected ")
 
 
 def test_killed_workers_and_machines_change_no_record(cluster, closed, expected, tmp_path):

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import errno
+import gc
 import hashlib
 import json
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.sweep.store import Store
+from bench.sweep.plan import name
+from bench.sweep.store import FORMAT, Store
 from bench.types import DataError, SilobenchError
+
+# Four runs of FENDA-FL's study as the first release of silobench kept them, a line each.
+FORMAT_1 = (Path(__file__).parent / "fixtures" / "format1.jsonl").read_bytes()
 
 
 def record(run: str, **more) -> dict:
     return {
-        "format": 1, "run": run, "status": "finished", "aggregated": [0.1 + 0.2, 1e-17, None],
+        "format": FORMAT, "run": run, "status": "finished", "aggregated": [0.1 + 0.2, 1e-17, None],
         "clients": ["Zürich", 'a "quoted" one'], "path": "stack", **more,
     }  # fmt: skip
 
@@ -66,32 +73,62 @@ def intact(tmp_path_factory):
     return file.name, file.read_bytes()
 
 
+@pytest.fixture(scope="module", params=[FORMAT, 1])
+def either(request, intact):
+    """A file of records of the format that is written, or of the first."""
+    return intact if request.param == FORMAT else (f"{name(run_of(line) for line in lines())}.jsonl", FORMAT_1)
+
+
+def lines() -> list[bytes]:
+    return FORMAT_1.splitlines(keepends=True)
+
+
+def run_of(line: bytes) -> str:
+    return json.loads(line)["run"]
+
+
 def damaged(folder, name: str, content: bytes) -> str:
     """How the store complains about a records file with this content."""
-    (folder / "records").mkdir()
-    (folder / "records" / name).write_bytes(content)
+    file = folder / "records" / name
+    file.parent.mkdir()
+    file.write_bytes(content)
     with pytest.raises(DataError) as error:
         Store(folder).records()
     message = str(error.value)
-    assert f"delete {folder / 'records' / name} and repeat" in message
+    assert message.startswith(f"{file}")
+    assert f"delete {file} and repeat" in message
     assert "\n" not in message
+    assert Store(folder).examined() == ({}, [message])
     return message
 
 
 @settings(max_examples=300)
 @given(st.data())
-def test_any_flipped_byte_is_found(tmp_path_factory, intact, data):
-    name, content = intact
+def test_any_flipped_byte_is_found(tmp_path_factory, either, data):
+    name, content = either
     place = data.draw(st.integers(0, len(content) - 1))
     bad = bytearray(content)
     bad[place] ^= data.draw(st.integers(1, 255))
-    damaged(tmp_path_factory.mktemp("flipped"), name, bytes(bad))
+    message = damaged(tmp_path_factory.mktemp("flipped"), name, bytes(bad))
+    assert f"line {content[:place].count(10) + 1}: " in message
 
 
 @given(st.data())
-def test_any_cut_is_found(tmp_path_factory, intact, data):
-    name, content = intact
-    damaged(tmp_path_factory.mktemp("cut"), name, content[: data.draw(st.integers(0, len(content) - 1))])
+def test_any_cut_is_found(tmp_path_factory, either, data):
+    name, content = either
+    place = data.draw(st.integers(0, len(content) - 1))
+    message = damaged(tmp_path_factory.mktemp("cut"), name, content[:place])
+    whole_lines = place == 0 or content[place - 1 : place] == b"\n"
+    assert ("lines are missing" if whole_lines else f"line {content[:place].count(10) + 1}: cut short") in message
+
+
+@given(st.integers(0, 10), st.integers(0, 10), st.data())
+def test_any_block_of_zeros_is_found(tmp_path_factory, either, first, length, data):
+    """What a file system leaves that lost its power."""
+    name, content = either
+    start = len(content) * first // 11
+    end = min(len(content), start + 1 + length * 512)
+    damaged(tmp_path_factory.mktemp("zeros"), name, content[:start] + bytes(end - start) + content[end:])
 
 
 def test_damage_names_line_and_checksums(tmp_path, intact):
@@ -113,10 +150,64 @@ def test_a_lost_a_foreign_and_a_swapped_line_are_found(tmp_path, intact):
         assert "lines are missing or foreign" in damaged(tmp_path / str(number), name, b"".join(kept))
 
 
-def test_records_of_another_format_are_refused(store):
-    store.write([record("a") | {"format": 2}], seconds=1)
-    with pytest.raises(DataError, match="line 1: format 2, this version reads 1"):
+def test_a_file_that_cannot_be_read_is_named(store):
+    store.write([record("a")], seconds=1)
+    (store.path / "records" / "folder.jsonl").mkdir()
+    with pytest.raises(DataError, match=r"folder\.jsonl: cannot be read \(Is a directory\)"):
         store.records()
+
+
+def test_damage_does_not_hide_what_is_intact(store):
+    for run in RUNS:
+        store.write([record(run)], seconds=1)
+    first, second, third = store.files()
+    kept = json.loads(second.read_bytes())["run"]
+    first.write_bytes(b"")
+    third.write_bytes(third.read_bytes()[:-1])
+    found, damage = store.examined()
+    assert list(found) == [kept]
+    assert [message.partition(".jsonl")[0] for message in damage] == [str(first)[:-6], str(third)[:-6]]
+
+
+def test_damaged_costs_are_left_out(store):
+    for run in RUNS:
+        store.write([record(run)], seconds=1)
+    file = store.path / "costs.jsonl"
+    first, second, third = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(first + second.replace(b"{", b"\xff") + b"7\n{}\n" + third[:-9])
+    assert [cost["population"] for cost in store.costs()] == [json.loads(first)["population"]]
+
+
+def test_records_of_a_later_format_are_refused(store):
+    store.write([record("a", format=FORMAT + 1)], seconds=1)
+    with pytest.raises(DataError, match=rf"line 1: format {FORMAT + 1}, this version reads up to {FORMAT}; update"):
+        store.records()
+
+
+def test_records_of_the_first_format_are_read_under_their_own_names(store):
+    (store.path / "records").mkdir(parents=True)
+    for line in lines():
+        (store.path / "records" / f"{name([run_of(line)])}.jsonl").write_bytes(line)
+    records = store.records()
+    assert sorted(records) == sorted(map(run_of, lines()))
+    for line in lines():
+        old = json.loads(line)
+        new = records[old["run"]]
+        assert new["format"] == FORMAT
+        assert (new["curves"], new["traces"]) == ({}, {})
+        assert new["spec"]["budget"] == {**old["spec"]["budget"], "evaluate": "aggregated", "test_every": 0}
+        assert new["spec"]["data"] == {**old["spec"]["data"], "by_seed": []}
+        same = set(old) - {"format", "spec"}
+        assert {key: new[key] for key in same} == {key: old[key] for key in same}
+
+
+def test_ten_thousand_records_are_listed(store, record_property):
+    for population in range(40):
+        store.write([record(f"{population} {run}") for run in range(250)], seconds=1)
+    start = time.perf_counter()
+    assert len(store.records()) == 10_000
+    record_property("seconds", time.perf_counter() - start)
+    assert gc.isenabled()
 
 
 def test_a_full_disk_leaves_nothing_and_what_was_there_stays(store, monkeypatch):

@@ -1,0 +1,128 @@
+"""What a sweep costs beyond its training: overhead per run, restart, plan accuracy, scaling over workers.
+
+    python scripts/bench_sweep.py
+
+writes results/benchmarks/sweep.md and sweep.json. Ratios are of one run on one machine; nothing here is a test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.files import write_whole
+from bench.sweep.store import Store
+
+ROOT = Path(__file__).parent.parent
+SILOBENCH = Path(sys.executable).with_name("silobench")
+QUICKSTART = ROOT / "experiments/quickstart/quickstart.toml"
+TOY = ROOT / "tests/reliability/toy_sweep.py"
+
+
+def seconds(*command: Any, **environment: str) -> float:
+    """Wall clock of a command."""
+    begin = time.perf_counter()
+    subprocess.run(
+        list(map(str, command)), check=True, capture_output=True, env={**os.environ, **environment}, cwd=ROOT
+    )
+    return time.perf_counter() - begin
+
+
+def overhead(room: Path) -> dict[str, float]:
+    """Milliseconds of the runner per run when training takes none: 4,000 runs less 400 runs, in populations of 10."""
+    found = {}
+    for workers in (0, 1, 4, 16):
+        took = [
+            seconds(sys.executable, TOY, room / f"{workers}-{populations}", "--workers", workers, "--seconds", 0,
+                    "--populations", populations, "--runs", 10)
+            for populations in (40, 400)
+        ]  # fmt: skip
+        found[str(workers)] = 1000 * (took[1] - took[0]) / 3600
+    return found
+
+
+def restart(room: Path) -> dict[str, float]:
+    """Seconds until a finished study is at its tables again, and until 10,000 records are listed."""
+    study = room / "study.toml"
+    study.write_text(
+        'title = "A thousand runs"\nseeds = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n[data]\nname = "digits"\n'
+        '[budget]\nrounds = 1\nlocal_steps = 1\nbatch_size = 8\n[methods.fedavg]\nmodel = "logistic"\n'
+        f"grid.lr = {[round(0.01 * step, 2) for step in range(1, 101)]}\n"
+    )
+    sweep = (SILOBENCH, "sweep", study, "--store", room / "thousand", "--out", room / "out", "--quiet")
+    first = seconds(*sweep)
+    again = min(seconds(*sweep) for _ in range(3))
+    seconds(sys.executable, TOY, room / "many", "--populations", 1000, "--runs", 10, "--seconds", 0)
+    begin = time.perf_counter()
+    records = len(Store(room / "many").records())
+    read = time.perf_counter() - begin
+    listed = min(seconds(SILOBENCH, "runs", "--store", room / "many") for _ in range(3))
+    return {"first": first, "again": again, "records": records, "read": read, "listed": listed}
+
+
+def plan(room: Path) -> dict[str, float]:
+    """Estimated and real seconds of the quickstart's training."""
+    cache = {"BENCH_CACHE": str(room / "cache")}
+    begin = time.perf_counter()
+    told = subprocess.run(
+        [SILOBENCH, "plan", QUICKSTART, "--store", room / "planned", "--json"],
+        check=True, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **cache},
+    )  # fmt: skip
+    planning = time.perf_counter() - begin
+    seconds(SILOBENCH, "sweep", QUICKSTART, "--store", room / "planned", "--out", room / "out", "--quiet")
+    real = sum(cost["seconds"] for cost in Store(room / "planned").costs())
+    return {"planning": planning, "estimated": json.loads(told.stdout)["seconds"], "real": real}
+
+
+def scaling(room: Path) -> dict[str, float]:
+    """Seconds of the quickstart in this many worker processes, start of the workers included."""
+    return {
+        str(workers): seconds(SILOBENCH, "sweep", QUICKSTART, "--store", room / f"scaled{workers}", "--out",
+                              room / "out", "--quiet", "--workers", workers)
+        for workers in (1, 2)
+    }  # fmt: skip
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        found: dict[str, Any] = {
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "overhead_ms": overhead(room),
+            "restart": restart(room),
+            "plan": plan(room),
+            "scaling": scaling(room),
+        }
+    again, planned, scaled = found["restart"], found["plan"], found["scaling"]
+    rows = "".join(f"| {workers} | {each:.2f} |\n" for workers, each in found["overhead_ms"].items())
+    text = f"""# What a sweep costs beyond its training
+
+{found["machine"]}; written by `make bench`.
+
+| worker processes (0: none) | overhead per run, ms |
+|---|---|
+{rows}
+| | |
+|---|---|
+| a finished study of 1,000 runs, again | {again["again"]:.2f} s (the first time {again["first"]:.1f} s) |
+| {again["records"]:,} records read and checked / listed by `silobench runs` \
+| {again["read"]:.2f} s / {again["listed"]:.2f} s |
+| quickstart: estimated / real training | {planned["estimated"]:.1f} s / {planned["real"]:.1f} s, \
+ratio {planned["estimated"] / planned["real"]:.2f}; planning took {planned["planning"]:.1f} s |
+| quickstart with 1 / 2 workers | {scaled["1"]:.1f} s / {scaled["2"]:.1f} s, \
+{scaled["1"] / scaled["2"]:.2f} times as fast |
+"""
+    for name, content in (("sweep.md", text), ("sweep.json", json.dumps(found, indent=2) + "\n")):
+        write_whole(ROOT / "results/benchmarks" / name, content.encode())
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
