@@ -16,6 +16,7 @@ from bench import cli_data, cli_plan, cli_tables, listing, registry
 from bench.cli_audit import audit
 from bench.cli_data import DataOption
 from bench.cli_run import How, trains
+from bench.cli_store import PAPER, STORE, ProfileOption, StoreOption, export, runs, show, status
 from bench.cli_tables import Place
 from bench.types import SilobenchError
 
@@ -30,15 +31,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_data.app, name="data")
-app.command()(audit)
-StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records of finished runs.")]
+for command in (audit, status, runs, show, export):
+    app.command()(command)
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for tables and figures.")]
-PAPER = "paper"  # the profile that is the study's file as it stands
-ProfileOption = Annotated[str, typer.Option("--profile", help="A shorter form of the study, see `silobench list`.")]
 PartialOption = Annotated[
     bool, typer.Option("--partial", help="Rank over the data sets that are there; the title says PARTIAL.")
 ]
-STORE, OUT, SITE = Path("results/runs"), Path("results/tables"), Path("results/report")
+OUT, SITE = Path("results/tables"), Path("results/report")
 
 
 class Kind(StrEnum):

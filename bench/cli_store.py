@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from bench.sweep.store import Record, Store
 
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records of finished runs.")]
+ProfileOption = Annotated[str, typer.Option("--profile", help="A shorter form of the study, see `silobench list`.")]
 STORE = Path("results/runs")
+PAPER = "paper"  # the profile that is the study's file as it stands
 
 
 class Form(StrEnum):
@@ -46,6 +49,7 @@ def status(
     ] = None,
     store: StoreOption = STORE,
     data: DataOption = None,
+    profile: ProfileOption = PAPER,
     as_json: JsonOption = False,
 ) -> None:
     """Say what is being trained and what is finished; exit status 2 if records are damaged."""
@@ -54,7 +58,9 @@ def status(
 
     found, records = state(Store(store))
     if study is not None:
-        found["study"] = progress(study, records, data)
+        from bench.spec import read
+
+        found["study"] = progress(read(study, profile), records, data)
     print(_as_json(found) if as_json else "\n".join(cli_text.of_state(found)))
     _name_damage(found["damaged"])
 
@@ -74,14 +80,15 @@ def runs(
     """List finished runs, one a line: setting, lowest validation loss, mean test score at each checkpoint."""
     from bench.sweep.reading import names, summary
 
-    records, damage = _existing(store).examined()
+    records, damage = _records(_existing(store))
     named = {run: {"status": record["status"], **names(record)} for run, record in records.items()}
+    everything = list(named.values())
     asked = {"algorithm": algorithm, "data": data, "status": status}
     given = [(name, value) for name, value in asked.items() if value is not None]
     for name, value in [*given, *map(assignment, where or [])]:
-        _refuse_unknown(name, value, list(named.values()))
+        _refuse_unknown(name, value, everything)
         named = {run: each for run, each in named.items() if name in each and each[name] == value}
-    listed = sorted((summary(records[run]) for run in named), key=_order)
+    listed = sorted((summary(records[run]) for run in named), key=lambda each: _order(each, named[each["run"]]))
     if as_json:
         print(_as_json(listed))
     elif as_csv:
@@ -100,7 +107,7 @@ def show(
     ] = None,
 ) -> None:
     """Show all that is on record of a run."""
-    records, damage = _existing(store).examined()
+    records, damage = _records(_existing(store))
     found = [each for each in sorted(records) if each.startswith(run.lower())]
     if len(found) > 1:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
@@ -124,6 +131,7 @@ def export(
         Path | None, typer.Option(help="Only the runs of this study file; optuna needs one.", show_default=False)
     ] = None,
     data: DataOption = None,
+    profile: ProfileOption = PAPER,
 ) -> None:
     """Write records in the form of another tool."""
     from bench.files import new_place
@@ -133,7 +141,7 @@ def export(
     records = _existing(store).records()
     searches: dict[str, Search] = {}
     if study is not None:
-        spec = read(study)
+        spec = read(study, profile)
         searches = on_record(spec, records, data)
         within = [record for search in searches.values() for seeds in search.records for record in seeds if record]
         records = {record["run"]: records[record["run"]] for record in within}
@@ -171,6 +179,16 @@ def _existing(store: Path) -> Store:
     return Store(store)
 
 
+def _records(store: Store) -> tuple[dict[str, Record], list[str]]:
+    """Every record that can be believed, and what is wrong with the others."""
+    gc.disable()
+    try:
+        return store.examined()
+    finally:
+        gc.freeze()  # the collector need not look at ten thousand records again and again
+        gc.enable()
+
+
 def _refuse_unknown(name: str, value: Any, named: Collection[Mapping[str, Any]]) -> None:
     """Refuse a name that no run has, and a word that is no run's; that no run has a certain number is an answer."""
     known = {other for each in named for other in each}
@@ -181,9 +199,11 @@ def _refuse_unknown(name: str, value: Any, named: Collection[Mapping[str, Any]])
         raise SpecError(f"no run has {name} = {value!r}: {nearest(value, words)}")
 
 
-def _order(listed: Mapping[str, Any]) -> tuple[Any, ...]:
+def _order(listed: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Runs of one algorithm with one setting stand together, by ascending hyper-parameters, and seeds of one follow."""
     setting = sorted(listed["setting"].items())
-    return listed["data"], listed["algorithm"], listed["model"], setting, listed["seed"], listed["run"]
+    options = [str(value) for name, value in named.items() if "." in name]
+    return listed["data"], listed["algorithm"], listed["model"], setting, options, listed["seed"], listed["run"]
 
 
 def _print_csv(listed: Sequence[Mapping[str, Any]]) -> None:

@@ -186,9 +186,11 @@ def number(value: float | None) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as in a study file."""
-    return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    """A value as in a study file, to its last digit."""
+    short = f"{value:g}" if isinstance(value, float) else ""
+    return short if short and float(short) == value else json.dumps(value, ensure_ascii=False)
 
 
 def _bare(value: Any) -> str:
-    return value if isinstance(value, str) else shown(value)
+    """A value in a few letters."""
+    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else shown(value)

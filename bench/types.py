@@ -265,7 +265,15 @@ class RunSpec:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain containers, as written into the record."""
-        return asdict(self)
+        # asdict of the whole would copy every option of ten thousand runs that share them.
+        return {
+            "data": self.data,
+            "algorithm": self.algorithm,
+            "model": self.model,
+            "hyperparameters": self.hyperparameters,
+            "budget": asdict(self.budget),
+            "seed": self.seed,
+        }
 
     @cached_property
     def hash(self) -> str:

@@ -156,7 +156,7 @@ def ranks(table: Table) -> RankReport:
             for cell in table.cells
             if (cell.method, cell.checkpoint) == (row.method, row.checkpoints[-1]) and cell.client != "all"
         ]
-        lost = next((cell.note for cell in own if cell.state in ("missing", "diverged")), None)
+        lost = next((cell.note or cell.state for cell in own if cell.state in ("missing", "diverged")), None)
         if lost and not table.partial:
             raise SilobenchError(f"rank tests need every run, and {row.method} has {lost}; run it again first")
         columns.append([np.nan if cell.mean is None else table.spec.sign * cell.mean for cell in own])

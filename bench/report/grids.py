@@ -71,7 +71,8 @@ def client_bars(table: Table, stem: Path, *, title: str) -> list[Path]:
     if not ends:
         raise SilobenchError(f"figure of {table.spec.id}: no client has a number; run the missing ones first")
     # Bars from zero would hide the differences; they grow from a round number instead, and the axis label says so.
-    floor = math.floor((min(ends) - 0.01) * 20) / 20
+    # No score lies below 0, whatever an interval of few runs says.
+    floor = max(math.floor((min(ends) - 0.01) * 20) / 20, 0.0)
     width = min(max(COLUMN, 0.6 + 0.09 * len(table.clients) * (len(lines) + 1)), PAGE)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, 2.6), layout="constrained")

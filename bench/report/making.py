@@ -112,7 +112,10 @@ def _joined(joined: Joined, name: str, columns: Mapping[str, Table | str], parti
 
 def _names(section: TableSection) -> dict[str, str]:
     """What a table calls the methods behind it, by key; one that is only held against has its key."""
-    return {method: method for method in section.against} | {row.of: row.method for row in reversed(section.rows)}
+    names: dict[str, str] = {}
+    for row in section.rows:
+        names.setdefault(row.of, row.method)
+    return names | {method: method for method in section.against if method not in names}
 
 
 def _own_metric(section: TableSection, settings: Mapping[str, Chosen]) -> str:

@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -88,7 +88,8 @@ class OnRay:
         except Exception as error:
             self._refused.append(failure(population, error))
         else:
-            self._running[self._train.remote(population, self.site, data, self._notes)] = population
+            task = self._train.remote(population, self.site, self._notes, list(data), *data.values())
+            self._running[task] = population
 
     def _put(self, run: RunSpec) -> ObjectRef[Any]:
         """The run's data in the object store, put there once for all populations that see them."""
@@ -98,7 +99,7 @@ class OnRay:
             if len(self._data) >= KEPT:
                 del self._data[next(iter(self._data))]
             with _as_arrays():
-                self._data[key] = self._ray.put(federation)
+                self._data[key] = self._ray.put((_Adapter(run.data["name"]), federation))
         return self._data[key]
 
     def finished(self, timeout: float) -> list[Done]:
@@ -193,6 +194,16 @@ def _as_arrays() -> Iterator[None]:
         deregister_serializer(torch.Tensor)
 
 
+class _Adapter:
+    """Loads the file of a data set where it arrives: functions of it may be part of the data that follow."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (registry.load, ("datasets", self.name)) if not self.name.startswith(flamby.PREFIX) else (str, ())
+
+
 def _tensor(array: np.ndarray) -> Tensor:
     """A tensor of the array's own memory, which others read, too, and nobody may write to."""
     import torch
@@ -229,14 +240,11 @@ class _Handed(Site):
         return self.federations[_key(run)]
 
 
-def _in_worker(population: Population, site: Site, data: Mapping[str, ObjectRef[Any]], notes: Any) -> Done:
-    import ray
-
-    name = population.runs[0].data["name"]
-    if not name.startswith(flamby.PREFIX):
-        registry.load("datasets", name)  # functions of its file may be part of the data
-    federations = dict(zip(data, ray.get(list(data.values())), strict=True))
+def _in_worker(
+    population: Population, site: Site, notes: Any, keys: Sequence[str], *data: tuple[Any, Federation]
+) -> Done:
     # Without a shared folder nothing could go on from a snapshot.
     snapshots = site.snapshots if site.snapshots is not None and site.snapshots.is_dir() else None
+    federations = {key: federation for key, (_, federation) in zip(keys, data, strict=True)}
     handed = _Handed(site.root, snapshots, site.every_rounds, site.every_seconds, federations)
     return attempt(population, handed, seldom(partial(notes.put.remote, population.name)))

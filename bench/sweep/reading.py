@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from bench.sweep.select import best_validation
 
 Record = Mapping[str, Any]
 
 
-class Score(NamedTuple):
-    """The ``value`` of a metric of a client's own model on its test samples, None where it is undefined."""
-
-    checkpoint: str
-    client: int
-    metric: str
-    value: float | None
+Score = tuple[str, int, str, float | None]  # checkpoint, client, metric, value (None where it is undefined)
 
 
 def own_scores(record: Record) -> list[Score]:
     """Each client's own model, tested at home; a pooled run has one model only, which is everybody's own."""
     pooled = len({model for _, model, *_ in record["scores"]}) == 1
     return [
-        Score(checkpoint, client, metric, value)
+        (checkpoint, client, metric, value)
         for checkpoint, model, client, metric, value in record["scores"]
         if pooled or model == client
     ]
@@ -38,11 +32,10 @@ def own_metric(record: Record) -> str | None:
 
 def means(record: Record, metric: str | None) -> dict[str, float | None]:
     """The mean over clients of each checkpoint that was kept; None where the metric is undefined on all of them."""
-    by_checkpoint: dict[str, list[float | None]] = {}
-    for score in own_scores(record):
-        if score.metric == metric:
-            by_checkpoint.setdefault(score.checkpoint, []).append(score.value)
-    defined = {rule: [value for value in values if value is not None] for rule, values in by_checkpoint.items()}
+    defined: dict[str, list[float]] = {}
+    for checkpoint, _, name, value in own_scores(record):
+        if name == metric:
+            defined.setdefault(checkpoint, []).extend(() if value is None else (value,))
     return {rule: fmean(values) if values else None for rule, values in defined.items()}
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.sweep.lease import running
 from bench.sweep.store import Record, Store
+
+if TYPE_CHECKING:
+    from bench.spec import StudySpec
 
 ABOUT = ("population", "text", "runs", "round", "rounds", "loss", "pid", "host")
 
@@ -42,16 +45,14 @@ def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
     }, records  # fmt: skip
 
 
-def progress(file: Path, records: Mapping[str, Record], root: Path | None) -> dict[str, Any]:
-    """How many runs the study in ``file`` has, and how many are finished and diverged, in all and by method.
+def progress(study: StudySpec, records: Mapping[str, Record], root: Path | None) -> dict[str, Any]:
+    """How many runs a study has, and how many are finished and diverged, in all and by method.
 
     Equal settings count once. Of a search that asks by what it has found, and is not at its end, nobody knows how many
     there will be; it counts with as many as it tries.
     """
-    from bench.spec import read
     from bench.sweep.study import on_record
 
-    study = read(file)
     methods = {}
     for name, search in on_record(study, records, root).items():
         there = [record for seeds in search.records for record in seeds if record is not None]
@@ -59,7 +60,7 @@ def progress(file: Path, records: Mapping[str, Record], root: Path | None) -> di
         settings = len(search.settings) if known else study.methods[name].tried
         methods[name] = {"runs": settings * len(search.seeds), "finished": len(there), "diverged": diverged(there)}
     totals = {key: sum(method[key] for method in methods.values()) for key in ("runs", "finished", "diverged")}
-    return {"file": str(file), "title": study.title, **totals, "methods": methods}
+    return {"file": str(study.file), "title": study.title, **totals, "methods": methods}
 
 
 def diverged(records: Iterable[Mapping[str, Any]]) -> int:

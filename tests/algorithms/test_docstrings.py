@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bench import listing, registry
+from bench.settings import fitting
 from bench.train import engine
 from bench.types import Budget
 from tests.train.toy import federation
@@ -52,19 +53,19 @@ def test_defaults_and_ranges_are_those_of_the_class(name: str) -> None:
 def test_what_travels_is_what_is_counted(name: str) -> None:
     fed = federation()
     kind = registry.load("algorithms", name)
-    run = engine.run(
+    (outcome,) = engine.train(
         fed, algorithm=name, algorithm_options=OPTIONS.get(name), model="mlp", model_options={"hidden": 4},
         settings=[{"lr": 0.01}], seeds=[1], budget=Budget(1, 1, batch_size=4, optimizer=kind.optimizers[0]),
     )  # fmt: skip
-    model = run.populations[0][0].population.models[0]
-    part = sum(weight.numel() for name, weight in model.state_dict(model.initial).items() if _travels(name, kind))
-    d, clients = model.size, len(fed.clients)
+    weights = engine.build_model(fitting(name, "mlp"), fed, {"hidden": 4}).state_dict().items()
+    d, clients = sum(weight.numel() for _, weight in weights), len(fed.clients)
+    part = sum(weight.numel() for weight_name, weight in weights if _travels(weight_name, kind))
     floats = {
         "d": d, "d floats": d, "2d": 2 * d, "d - d_bn": d, "nothing": 0, "(C - 1) d or M d": (clients - 1) * d,
         "d_base": part, "d_head": part, "d_global": part, "|omega|": part,
     }  # fmt: skip
     up, _, down = LISTED[name]["travels"].rstrip(".").removesuffix(" down").partition(" up, ")
-    assert run.outcomes[0].communication == {"up": floats[up], "down": floats[down or up]}
+    assert outcome.communication == {"up": floats[up], "down": floats[down or up]}
 
 
 def _travels(weight: str, kind: Any) -> bool:

@@ -122,7 +122,7 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
         run, other = POPULATIONS[0].runs
         put = executor._put(run)
         assert executor._put(other) == put
-        one, again = ray.get(put), ray.get(put)
+        (_, one), (_, again) = ray.get(put), ray.get(put)
         assert one.fingerprint == run.data["fingerprint"]
         for ours, theirs, same in zip(federation().clients, one.clients, again.clients, strict=True):
             assert torch.equal(ours.train.x, theirs.train.x)
@@ -173,13 +173,15 @@ def test_killed_workers_and_machines_change_no_record(cluster, closed, expected,
     store, events = Store(tmp_path / "runs"), []
 
     def kill():
-        workers = waiting(closed, 2)
-        assert len(workers) == 2  # one on each machine
-        os.kill(workers[cluster.head_node.node_id], signal.SIGKILL)
-        waiting(closed, 3)
-        cluster.remove_node(cluster.second, allow_graceful=False)
-        wait_for(lambda: not alive(workers[cluster.second.node_id]))
-        (closed / "open").touch()
+        try:
+            workers = waiting(closed, 2)
+            assert len(workers) == 2  # one on each machine
+            os.kill(workers[cluster.head_node.node_id], signal.SIGKILL)
+            waiting(closed, 3)
+            cluster.remove_node(cluster.second, allow_graceful=False)
+            wait_for(lambda: not alive(workers[cluster.second.node_id]))
+        finally:
+            (closed / "open").touch()
 
     killing = threading.Thread(target=kill)
     killing.start()

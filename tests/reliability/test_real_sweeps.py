@@ -1,0 +1,84 @@
+"""The same bars with real training: a population cut in its middle, and the table at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.sweep.store import Store
+
+SILOBENCH = Path(sys.executable).with_name("silobench")
+STUDY = """
+title = "Cut in the middle"
+seeds = [1, 2]
+[data]
+name = "digits"
+[budget]
+rounds = 24
+local_epochs = 1
+batch_size = 32
+test_every = 8
+[methods.scaffold]
+model = { name = "mlp", hidden = 16 }
+grid.lr = [0.1, 0.5]
+fixed.server_lr = 1.0
+[methods.apfl]
+model = { name = "mlp", hidden = 16 }
+grid.lr = [0.1, 0.5]
+"""
+
+
+def command(folder: Path, study: Path) -> list[str]:
+    return [str(SILOBENCH), "sweep", str(study), "--store", str(folder / "runs"), "--out", str(folder / "tables"),
+            "--snapshot-rounds", "1", "--quiet"]  # fmt: skip
+
+
+def made(folder: Path) -> dict[str, bytes]:
+    """Records and tables, byte by byte."""
+    files = [*(folder / "runs" / "records").iterdir(), *(folder / "tables").iterdir()]
+    return {file.name: file.read_bytes() for file in sorted(files)}
+
+
+def test_r1_a_population_cut_in_its_middle_goes_on_to_the_same_bytes(tmp_path):
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY)
+    uncut, cut = tmp_path / "uncut", tmp_path / "cut"
+    subprocess.run(command(uncut, study), check=True, capture_output=True)
+    used: set[str] = set()
+    for _ in range(2):
+        with subprocess.Popen(command(cut, study), stdout=subprocess.DEVNULL) as process:
+            snapshots = cut / "runs" / "snapshots"
+            while process.poll() is None and not used.symmetric_difference(f.name for f in snapshots.glob("*.safe*")):
+                time.sleep(0.02)
+            time.sleep(0.15)
+            process.kill()
+        used |= {file.name for file in snapshots.glob("*.safetensors")}
+    rounds = len(used)
+    subprocess.run(command(cut, study), check=True, capture_output=True)
+    print(f"\nR1: killed twice, {rounds} populations in their middle; {len(made(cut))} files are the same bytes")
+    assert rounds >= 1
+    assert made(cut) == made(uncut)
+    assert list((cut / "runs" / "snapshots").glob("*.safetensors")) == []
+
+
+def test_a_damaged_snapshot_is_named_and_its_population_alone_fails(tmp_path):
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY)
+    with subprocess.Popen(command(tmp_path, study), stdout=subprocess.DEVNULL) as process:
+        snapshots = tmp_path / "runs" / "snapshots"
+        while not (files := list(snapshots.glob("*.safetensors"))):
+            time.sleep(0.02)
+        process.kill()
+    content = bytearray(files[0].read_bytes())
+    content[len(content) // 2] ^= 1
+    files[0].write_bytes(content)
+    again = subprocess.run(command(tmp_path, study), check=False, capture_output=True, text=True)
+    assert again.returncode == 1
+    assert f"{files[0]}: damaged" in again.stderr
+    assert "delete it" in again.stderr
+    assert len(Store(tmp_path / "runs").records()) == 4
+    files[0].unlink()
+    subprocess.run(command(tmp_path, study), check=True, capture_output=True)
+    assert len(Store(tmp_path / "runs").records()) == 8
