@@ -20,7 +20,7 @@ from bench.types import SpecError, nearest
 EMBEDDING, HEADS, BLOCKS = 16, 8, 6  # Table 10
 EPSILON = 1e-5
 
-Norm = Callable[[int], nn.Module]  # of so many channels, which are axis 1
+Norm = Callable[[int], nn.Module]  # of so many channels, which are the last axis but one
 
 
 class Affine(nn.Module):
@@ -31,12 +31,32 @@ class Affine(nn.Module):
         self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        per_channel = (-1, *[1] * (x.dim() - 2))
-        return x * (self.weight / math.sqrt(1 + EPSILON)).view(per_channel) + self.bias.view(per_channel)
+        return torch.addcmul(self.bias[:, None], x, (self.weight / math.sqrt(1 + EPSILON))[:, None])
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Torch's, for samples along the last axis."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _reversed(super().forward(_reversed(x)))
+
+
+def _reversed(x: Tensor) -> Tensor:
+    return x.permute(*reversed(range(x.dim())))
+
+
+def along(linear: nn.Linear, x: Tensor) -> Tensor:
+    """A linear layer along the first axis: (inputs, ...) -> (outputs, ...)."""
+    columns = x.flatten(1)
+    if linear.bias is None:
+        found = linear.weight @ columns
+    else:
+        found = torch.addmm(linear.bias[:, None], linear.weight, columns)
+    return found.view(-1, *x.shape[1:])
 
 
 class Embedding(nn.Module):
-    """Every feature through a linear layer of its own, then a norm: (n, d) -> (n, d, e) (equation 9)."""
+    """Every feature through a linear layer of its own, then a norm: (d, n) -> (e, d, n) (equation 9)."""
 
     def __init__(self, features: int, norm: Norm) -> None:
         super().__init__()
@@ -46,11 +66,11 @@ class Embedding(nn.Module):
         self.norm = norm(features)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(x[..., None] * self.weight + self.bias)
+        return self.norm(torch.addcmul(self.bias.T[..., None], self.weight.T[..., None], x))
 
 
 class Attention(nn.Module):
-    """Self-attention of several heads, without biases: (n, d, e) -> (n, d, e)."""
+    """Self-attention of several heads, without biases: (e, d, n) -> (e, d, n)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,9 +80,11 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         width = EMBEDDING // HEADS
-        query, key, value = (part.unflatten(2, (HEADS, width)) for part in self.project(x).chunk(3, dim=2))
-        score = torch.einsum("nihw,njhw->nhij", query, key) / math.sqrt(width)
-        return self.out(torch.einsum("nhij,njhw->nihw", score.softmax(3), value).flatten(2))
+        query, key, value = along(self.project, x).unflatten(0, (3, HEADS, width)).unbind()  # (h, w, d, n)
+        # Heads this narrow are worse off with products of matrices, and so is a softmax along the last axis.
+        score = ((query / math.sqrt(width))[:, :, :, None] * key[:, :, None]).sum(1)
+        mixed = (score.softmax(2)[:, None] * value[:, :, None]).sum(3)
+        return along(self.out, mixed.flatten(0, 1))
 
 
 class GatedFeedforward(nn.Module):
@@ -75,8 +97,8 @@ class GatedFeedforward(nn.Module):
         self.gate = nn.Linear(width, hidden, bias=False) if gate else None
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = selu(self.narrow(self.norm(x)))
-        return self.widen(hidden if self.gate is None else hidden * self.gate(x))
+        hidden = selu(along(self.narrow, self.norm(x)))
+        return along(self.widen, hidden if self.gate is None else hidden * along(self.gate, x))
 
 
 class Block(nn.Module):
@@ -93,15 +115,26 @@ class Block(nn.Module):
         return x + selu(self.feedforward(x))
 
 
+class Feedforward(nn.Sequential):
+    """selu(w norm(x)): (inputs, n) -> (outputs, n)."""
+
+    def __init__(self, inputs: int, outputs: int, norm: Norm) -> None:
+        super().__init__(norm(inputs), nn.Linear(inputs, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        norm, linear = self
+        return selu(along(linear, norm(x)))
+
+
 class GLTransformer(nn.Module):
-    """Embedding, six blocks, five layers of which the second to fourth have the same shape everywhere, a head."""
+    """Embedding, six blocks, five layers of which the second to fourth have the same shape everywhere, a head.
+
+    Inside, samples are the last axis: then no product of matrices, forth or back, needs a transposed copy.
+    """
 
     def __init__(self, features: int, outputs: int, d_global: int, norm: Norm, gate: bool, input_norm: bool) -> None:
         super().__init__()
         width = d_global * EMBEDDING
-
-        def feedforward(inputs: int, outputs: int) -> nn.Module:
-            return nn.Sequential(norm(inputs), nn.Linear(inputs, outputs), nn.SELU())
 
         def gated(width: int, hidden: int) -> nn.Module:
             return GatedFeedforward(width, hidden, norm(width), gate=gate, bias=True)
@@ -109,23 +142,24 @@ class GLTransformer(nn.Module):
         self.input_norm = norm(features) if input_norm else nn.Identity()
         self.embedding = Embedding(features, norm)
         self.blocks = nn.Sequential(*(Block(features, norm, gate) for _ in range(BLOCKS)))
-        self.layer1 = feedforward(features * EMBEDDING, 4 * width)
+        self.layer1 = Feedforward(features * EMBEDDING, 4 * width, norm)
         self.layer2 = gated(4 * width, width)
-        self.layer3 = feedforward(4 * width, 2 * width)
+        self.layer3 = Feedforward(4 * width, 2 * width, norm)
         self.layer4 = gated(2 * width, width // 2)
-        self.layer5 = feedforward(2 * width, width)
+        self.layer5 = Feedforward(2 * width, width, norm)
         self.norm = norm(width)
         self.head = nn.Linear(width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.layer1(self.blocks(self.embedding(self.input_norm(x.flatten(1)))).flatten(1))
+        x = self.blocks(self.embedding(self.input_norm(x.flatten(1).T)))
+        x = self.layer1(x.transpose(0, 1).flatten(0, 1))  # all of the first feature first
         x = x + self.layer2(x)
         x = self.layer3(x)
         x = x + self.layer4(x)
-        return self.head(self.norm(self.layer5(x)))
+        return self.head(self.norm(self.layer5(x)).T)
 
 
-_NORMS: dict[str, Norm] = {"affine": Affine, "batch": nn.BatchNorm1d}
+_NORMS: dict[str, Norm] = {"affine": Affine, "batch": BatchNorm}
 
 
 @register("gl_transformer")
