@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -62,8 +62,7 @@ def facts(name: str, root: Path | None, options: Mapping[str, Any]) -> Facts:
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(memory.read_bytes())
         if kept.pop("sum") == content_hash(kept) and kept["sources"] == _stamps(map(Path, kept["sources"])):
-            known: dict[str, Any] = {field.name: kept["facts"][field.name] for field in fields(Facts)}
-            return Facts(**{key: tuple(value) if isinstance(value, list) else value for key, value in known.items()})
+            return _restored(kept["facts"])
     with fetch.noted() as places:
         found = Facts.of(load_dataset(name, root, **options))
     places |= {place.absolute() for value in options.values() for place in _files_named(value, root)}
@@ -71,6 +70,19 @@ def facts(name: str, root: Path | None, options: Mapping[str, Any]) -> Facts:
     with suppress(OSError):  # a cache that only others may write to
         write_whole(memory, json.dumps({**made, "sum": content_hash(made)}).encode())
     return found
+
+
+def _restored(kept: dict[str, Any]) -> Facts:
+    """Facts as they were before JSON made lists of tuples."""
+    return Facts(
+        options=kept["options"],
+        fingerprint=kept["fingerprint"],
+        clients=tuple(kept["clients"]),
+        test_sizes=tuple(kept["test_sizes"]),
+        metrics=tuple(kept["metrics"]),
+        synthetic=kept["synthetic"],
+        sample=kept["sample"],
+    )
 
 
 @cache

@@ -165,7 +165,8 @@ def note(place: Path) -> Path:
 @contextmanager
 def noted() -> Iterator[set[Path]]:
     """The files and folders that are found for adapters until the block ends."""
-    token = _noted.set(places := set())
+    places: set[Path] = set()
+    token = _noted.set(places)
     try:
         yield places
     finally:

@@ -17,7 +17,7 @@ KINDS = {
 def described(methods: Mapping[str, Method], names: Mapping[str, str], seeds: int) -> Iterator[str]:
     """The searches behind a table in words; ``names`` are what it calls each of the ``methods``, by key."""
     tried = {key: methods[key].tried for key in names}
-    runs = f"{sum(tried.values()) * seeds:,} runs over {seeds} seed{'s' * (seeds > 1)}, those not chosen included"
+    runs = f"{sum(tried.values()) * seeds:,} runs over {seeds} seed{'s' * (seeds > 1)}"
     searched = [key for key in names if methods[key].axes]
     if not searched:
         yield f"Search: none, all settings are given. Cost: {runs}."
@@ -30,4 +30,4 @@ def described(methods: Mapping[str, Method], names: Mapping[str, str], seeds: in
     equal = "an equal budget" if len(counts) == 1 else f"no equal budget: {min(counts)} to {max(counts)} settings"
     given = [names[key] for key in names if key not in searched]
     rest = f" Not searched: {', '.join(given)}." if given else ""
-    yield f"Search: {kinds}; {equal}.{rest} Cost: {runs}."
+    yield f"Search: {kinds}; {equal}.{rest} Cost: {runs}, those not chosen included."

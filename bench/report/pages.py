@@ -65,7 +65,7 @@ def describe(figure: FigureSection, tables: Sequence[Table]) -> str:
         case HeatmapSection():
             return "A heat map of methods by clients; its numbers stand in the table of the same methods."
         case ClientsSection():
-            return "Bars of every client's score, a panel for each method; the numbers stand in the table."
+            return "A bar for every method and client; its numbers stand in the table of the same methods."
         case CurvesSection():
             methods = ", ".join(row.method for row in figure.rows)
             return f"Learning curves over rounds, mean and spread over runs, of {methods}."

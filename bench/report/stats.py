@@ -92,4 +92,6 @@ def bootstrap(
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return Interval(float(found.low), float(found.high))
+    # The mean of equal values can miss them in the last bit.
+    low, high = sorted(float(np.clip(end, min(values), max(values))) for end in (found.low, found.high))
+    return Interval(low, high)

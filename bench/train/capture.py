@@ -2,14 +2,15 @@
 
 Running hooks, ``vmap`` and ``grad`` anew in every local step would cost more than the arithmetic of a small model.
 So a step is traced once per population, and the traced operations are replayed: the same operations on the same
-numbers, without the Python between them. What no argument decides is computed once, and views that change nothing
-are dropped.
+numbers, without the Python between them. What no argument decides is computed once, views that change nothing are
+dropped, and pointwise operations write over what nothing reads any more: fresh memory costs more than arithmetic.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 aten = torch.ops.aten
 _RESHAPES = {aten.view.default, aten._unsafe_view.default}
 _VIEWS = _RESHAPES | {aten.expand.default, aten.alias.default, aten.detach.default}
+_COMMUTATIVE = {aten.add.Tensor, aten.mul.Tensor}
 _SHAPE_ONLY = {aten.ones_like.default, aten.zeros_like.default, aten.new_zeros.default}
 
 
@@ -141,7 +143,40 @@ class _Recorder(TorchDispatchMode):
                 with self.graph.inserting_before(node):
                     node.replace_all_uses_with(self._constant(self.values[node]))
         self.graph.eliminate_dead_code(is_impure_node=_has_effects)
+        self._reuse_memory()
         return fx.GraphModule(self.root, self.graph)
+
+    def _reuse_memory(self) -> None:
+        """Make operations work in place where an operand is of the result's form and read here for the last time."""
+        order = {node: place for place, node in enumerate(self.graph.nodes)}
+        block: dict[int, int] = {}  # memory -> the memory that stands for it since it was written over
+        last: dict[int, int] = {}  # memory -> place of the last operation that reads it, through whatever view
+        for node in order:
+            if (value := self.values.get(node)) is not None:
+                memory = block.setdefault(_memory(value), _memory(value))
+                last[memory] = max([last.get(memory, 0), *(order[user] for user in node.users)])
+
+        def memory_of(node: fx.Node) -> int | None:
+            return block[_memory(self.values[node])] if node in self.values else None
+
+        # What is not made here, or computed once for all calls, is not ours to change.
+        given = self.outside | {_memory(value) for node, value in self.values.items() if node not in self.varying}
+        given |= {_memory(self.values[node]) for node in order if node.op == "placeholder"}
+        for node, place in order.items():
+            for operands in _written_over(node):
+                own, *others = operands
+                memory = memory_of(own)
+                if memory is None or memory in given or last[memory] != place or own.op != "call_function":
+                    continue
+                shared = any(
+                    each is not own and memory_of(each) == memory for each in others if isinstance(each, fx.Node)
+                )
+                if shared or not _same(self.values[own], self.values[node]):
+                    continue
+                node.target, node.args = _in_place(node.target), operands
+                last[memory] = last[block[_memory(self.values[node])]]
+                block[_memory(self.values[node])] = memory
+                break
 
     def _name(self, tensor: Tensor, node: fx.Node, varies: bool) -> None:
         self.kept.append(tensor)
@@ -183,6 +218,24 @@ def _written(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> lis
     given = {**dict(zip((each.name for each in operation._schema.arguments), args, strict=False)), **kwargs}
     writes = [each.name for each in operation._schema.arguments if each.alias_info and each.alias_info.is_write]
     return [each for each in pytree.tree_leaves([given.get(name) for name in writes]) if isinstance(each, Tensor)]
+
+
+def _written_over(node: fx.Node) -> list[tuple[Any, ...]]:
+    """The operands of a pointwise operation that can work in place, whichever of them may be written over first."""
+    if _in_place(node.target) is None or not isinstance(node.args[0], fx.Node):
+        return []
+    swapped = node.target in _COMMUTATIVE and isinstance(node.args[1], fx.Node) and not node.kwargs
+    return [node.args, (node.args[1], node.args[0])] if swapped else [node.args]
+
+
+@cache
+def _in_place(operation: Any) -> Any:
+    """The twin of a pointwise operation that changes its first operand, if there is one."""
+    if not isinstance(operation, torch._ops.OpOverload) or operation._schema.is_mutable:
+        return None
+    if torch.Tag.pointwise not in operation.tags or torch.Tag.nondeterministic_seeded in operation.tags:
+        return None
+    return getattr(getattr(aten, f"{operation._opname}_", None), operation._overloadname, None)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

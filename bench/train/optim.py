@@ -30,12 +30,13 @@ class AdamW:
     def step(self, w: Tensor, gradient: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         t = state["t"] + 1
         m = torch.lerp(state["m"], gradient, 0.1)
-        v = 0.999 * state["v"] + 0.001 * gradient * gradient
+        v = torch.addcmul(0.999 * state["v"], gradient, gradient, value=0.001)
         decay = self.lr * self.weight_decay
         w = w * (1 - (decay if self.decays is None else decay * self.decays))
-        # m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars brought together first.
+        # lr m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars brought together first.
         correction = torch.sqrt(_one_minus_power(0.999, t))
-        w = w - (self.lr * correction / _one_minus_power(0.9, t)) * m / (torch.sqrt(v) + 1e-8 * correction)
+        shrinks = _one_minus_power(0.9, t) / (self.lr * correction)
+        w = torch.addcdiv(w, m, torch.sqrt(v) * shrinks + 1e-8 * correction * shrinks, value=-1)
         return w, {"m": m, "v": v, "t": t}
 
 

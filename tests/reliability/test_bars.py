@@ -1,4 +1,4 @@
-"""Reliability bars, each with its number printed (`pytest -s tests/reliability`): what a week of compute must survive."""
+"""What a week of compute must survive, each bar with its number printed (`pytest -s tests/reliability`)."""
 
 from __future__ import annotations
 

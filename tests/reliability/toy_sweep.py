@@ -1,6 +1,6 @@
 """A sweep whose training is a stand-in that takes no time to import: what the reliability tests start, cut and repeat.
 
-    python toy_sweep.py STORE [--workers N] [--populations P] [--runs R] [--seconds S] [--backwards] [--report]
+python toy_sweep.py STORE [--workers N] [--populations P] [--runs R] [--seconds S] [--backwards] [--report]
 """
 
 from __future__ import annotations
@@ -88,7 +88,10 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, asked)
     print("begun", flush=True)
-    make = (lambda told: Processes(wanted.workers, site, told)) if wanted.workers else (lambda told: InProcess(site, told))
+
+    def make(told):
+        return Processes(wanted.workers, site, told) if wanted.workers else InProcess(site, told)
+
     try:
         Runner(make, tell, stop).train(populations, store)
     except SilobenchError as error:

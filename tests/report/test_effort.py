@@ -39,4 +39,4 @@ def test_an_equal_budget_is_said():
 
 def test_given_settings_are_no_search():
     (line,) = described({"a": method("a")}, {"a": "A"}, 3)
-    assert line == "Search: none, all settings are given. Cost: 3 runs over 3 seeds, those not chosen included."
+    assert line == "Search: none, all settings are given. Cost: 3 runs over 3 seeds."

@@ -11,7 +11,7 @@ from bench.report import pages, prose, provenance
 from bench.report.forest import MARGIN, WIDTH, Forest
 from bench.report.site import Cost, Exhibit, Picture
 from bench.report.tables import Row, TableSpec, build
-from bench.spec import published
+from bench.spec import BarsSection, CurvesSection, published
 
 ROWS = (
     Row("FedAvg", "fedavg", checkpoints=("local",)),
@@ -79,13 +79,15 @@ def test_costs_are_those_of_the_populations_behind_the_runs(tmp_path):
 
 
 def test_figures_are_put_into_words(table):
-    assert pages.describe_bars([table]) == (
+    bars = BarsSection(id="b", title="B", kind="bars", tables=["fenda/2-heart"])
+    assert pages.describe(bars, [table]) == (
         "Bar chart of accuracy, 3 bars: highest FENDA-FL with 0.910, lowest Client 0 with 0.450; "
         "dashed line Silo at 0.550."
     )
-    assert pages.describe_line({0.1: [0.5, 0.7], 0.01: [0.5, None]}, "accuracy") == (
-        "Mean accuracy with its interval against the learning rate of alpha: not all runs at 0.01, 0.600 at 0.1."
+    curves = CurvesSection(
+        id="c", title="C", kind="curves", scores=["accuracy"], rows=[{"method": "APPLE", "of": "apple"}]
     )
+    assert pages.describe(curves, []) == "Learning curves over rounds, mean and spread over runs, of APPLE."
 
 
 def test_findings_bring_no_markup_and_no_broken_link():
