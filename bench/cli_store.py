@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gc
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,23 +77,18 @@ def runs(
     as_csv: Annotated[bool, typer.Option("--csv", help="As csv.")] = False,
 ) -> None:
     """List finished runs, one a line: setting, lowest validation loss, mean test score at each checkpoint."""
-    from bench.sweep.reading import names, summary
+    from bench.sweep.store import no_collection
 
-    records, damage = _records(_existing(store))
-    named = {run: {"status": record["status"], **names(record)} for run, record in records.items()}
-    everything = list(named.values())
-    asked = {"algorithm": algorithm, "data": data, "status": status}
-    given = [(name, value) for name, value in asked.items() if value is not None]
-    for name, value in [*given, *map(assignment, where or [])]:
-        _refuse_unknown(name, value, everything)
-        named = {run: each for run, each in named.items() if name in each and each[name] == value}
-    listed = sorted((summary(records[run]) for run in named), key=lambda each: _order(each, named[each["run"]]))
-    if as_json:
-        print(_as_json(listed))
-    elif as_csv:
-        _print_csv(listed)
-    else:
-        print(*cli_text.of_runs(listed, named), sep="\n")
+    given = {"algorithm": algorithm, "data": data, "status": status}
+    wanted = [(name, value) for name, value in given.items() if value is not None]
+    with no_collection():
+        listed, named, damage = _listed(_existing(store), [*wanted, *map(assignment, where or [])])
+        if as_json:
+            print(_as_json(listed))
+        elif as_csv:
+            _print_csv(listed)
+        else:
+            print(*cli_text.of_runs(listed, named), sep="\n")
     _name_damage(damage)
 
 
@@ -107,7 +101,7 @@ def show(
     ] = None,
 ) -> None:
     """Show all that is on record of a run."""
-    records, damage = _records(_existing(store))
+    records, damage = _existing(store).examined()
     found = [each for each in sorted(records) if each.startswith(run.lower())]
     if len(found) > 1:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
@@ -179,14 +173,20 @@ def _existing(store: Path) -> Store:
     return Store(store)
 
 
-def _records(store: Store) -> tuple[dict[str, Record], list[str]]:
-    """Every record that can be believed, and what is wrong with the others."""
-    gc.disable()
-    try:
-        return store.examined()
-    finally:
-        gc.freeze()  # the collector need not look at ten thousand records again and again
-        gc.enable()
+def _listed(
+    store: Store, wanted: Iterable[tuple[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], list[str]]:
+    """Summaries of the runs that were set as wanted, all that decided each by its hash, and the damage to the store."""
+    from bench.sweep.reading import names, summary
+
+    records, damage = store.examined()
+    named = {run: {"status": record["status"], **names(record)} for run, record in records.items()}
+    everything = list(named.values())
+    for name, value in wanted:
+        _refuse_unknown(name, value, everything)
+        named = {run: each for run, each in named.items() if name in each and each[name] == value}
+    listed = sorted((summary(records[run]) for run in named), key=lambda each: _order(each, named[each["run"]]))
+    return listed, named, damage
 
 
 def _refuse_unknown(name: str, value: Any, named: Collection[Mapping[str, Any]]) -> None:

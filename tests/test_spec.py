@@ -278,3 +278,16 @@ def test_what_the_source_declares_of_an_algorithm_is_what_its_class_says(name):
     for said, value in registry.declared(name).items():
         assert getattr(kind, said) == value
     assert {"optimizers", "excluded", "parallel"} <= set(registry.declared(name))
+
+
+def test_tables_name_rows_in_common(write):
+    rows = '[rows]\nboth = [{ method = "FedAvg", of = "fedavg" }, { method = "FedProx", of = "far" }]\n'
+    common = GOOD.replace("[[tables]]", f"{rows}[[tables]]").replace(
+        'rows = [{ method = "FedAvg", of = "fedavg" }, { method = "FedProx", of = "far", checkpoints = ["local"] }]',
+        'rows = "both"',
+    )
+    assert [row.of for row in spec.read(write(common)).tables["mine/first"].rows] == ["fedavg", "far"]
+    with pytest.raises(SpecError, match=r"tables: rows = 'bath': did you mean 'both'\?"):
+        spec.read(write(common.replace('rows = "both"', 'rows = "bath"'), "other.toml"))
+    with pytest.raises(SpecError, match=r"tables: rows = 'both': there are no \[rows\]"):
+        spec.read(write(common.replace(rows, ""), "another.toml"))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +33,7 @@ class Affine(nn.Module):
         self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.addcmul(self.bias[:, None], x, (self.weight / math.sqrt(1 + EPSILON))[:, None])
+        return x * (self.weight / math.sqrt(1 + EPSILON))[:, None] + self.bias[:, None]
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -45,14 +47,13 @@ def _reversed(x: Tensor) -> Tensor:
     return x.permute(*reversed(range(x.dim())))
 
 
-def along(linear: nn.Linear, x: Tensor) -> Tensor:
+class Along(nn.Linear):
     """A linear layer along the first axis: (inputs, ...) -> (outputs, ...)."""
-    columns = x.flatten(1)
-    if linear.bias is None:
-        found = linear.weight @ columns
-    else:
-        found = torch.addmm(linear.bias[:, None], linear.weight, columns)
-    return found.view(-1, *x.shape[1:])
+
+    def forward(self, x: Tensor) -> Tensor:
+        columns = x.flatten(1)
+        found = self.weight @ columns if self.bias is None else torch.addmm(self.bias[:, None], self.weight, columns)
+        return found.view(-1, *x.shape[1:])
 
 
 class Embedding(nn.Module):
@@ -66,7 +67,7 @@ class Embedding(nn.Module):
         self.norm = norm(features)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(torch.addcmul(self.bias.T[..., None], self.weight.T[..., None], x))
+        return self.norm(self.weight.T[..., None] * x + self.bias.T[..., None])
 
 
 class Attention(nn.Module):
@@ -74,17 +75,19 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.project = nn.Linear(EMBEDDING, 3 * EMBEDDING, bias=False)
-        self.out = nn.Linear(EMBEDDING, EMBEDDING, bias=False)
+        self.project = Along(EMBEDDING, 3 * EMBEDDING, bias=False)
+        self.out = Along(EMBEDDING, EMBEDDING, bias=False)
         nn.init.xavier_uniform_(self.project.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         width = EMBEDDING // HEADS
-        query, key, value = along(self.project, x).unflatten(0, (3, HEADS, width)).unbind()  # (h, w, d, n)
-        # Heads this narrow are worse off with products of matrices, and so is a softmax along the last axis.
-        score = ((query / math.sqrt(width))[:, :, :, None] * key[:, :, None]).sum(1)
-        mixed = (score.softmax(2)[:, None] * value[:, :, None]).sum(3)
-        return along(self.out, mixed.flatten(0, 1))
+        query, key, value = self.project(x).unflatten(0, (3, HEADS, width)).unbind()  # each (h, w, d, n)
+        # Heads are too narrow for products of matrices: sums of products, over all samples at a time, are faster.
+        pairs = zip((query / math.sqrt(width)).unbind(1), key.unbind(1), strict=True)
+        score = reduce(add, (q[:, :, None] * k[:, None] for q, k in pairs))  # (h, d, d, n)
+        share = score.softmax(2)
+        mixed = torch.stack([(share * v[:, None]).sum(2) for v in value.unbind(1)], dim=1)
+        return self.out(mixed.flatten(0, 1))
 
 
 class GatedFeedforward(nn.Module):
@@ -93,12 +96,12 @@ class GatedFeedforward(nn.Module):
     def __init__(self, width: int, hidden: int, norm: nn.Module, *, gate: bool, bias: bool) -> None:
         super().__init__()
         self.norm = norm
-        self.narrow, self.widen = nn.Linear(width, hidden, bias), nn.Linear(hidden, width, bias)
-        self.gate = nn.Linear(width, hidden, bias=False) if gate else None
+        self.narrow, self.widen = Along(width, hidden, bias), Along(hidden, width, bias)
+        self.gate = Along(width, hidden, bias=False) if gate else None
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = selu(along(self.narrow, self.norm(x)))
-        return along(self.widen, hidden if self.gate is None else hidden * along(self.gate, x))
+        hidden = selu(self.narrow(self.norm(x)))
+        return self.widen(hidden if self.gate is None else hidden * self.gate(x))
 
 
 class Block(nn.Module):
@@ -115,17 +118,6 @@ class Block(nn.Module):
         return x + selu(self.feedforward(x))
 
 
-class Feedforward(nn.Sequential):
-    """selu(w norm(x)): (inputs, n) -> (outputs, n)."""
-
-    def __init__(self, inputs: int, outputs: int, norm: Norm) -> None:
-        super().__init__(norm(inputs), nn.Linear(inputs, outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        norm, linear = self
-        return selu(along(linear, norm(x)))
-
-
 class GLTransformer(nn.Module):
     """Embedding, six blocks, five layers of which the second to fourth have the same shape everywhere, a head.
 
@@ -136,17 +128,20 @@ class GLTransformer(nn.Module):
         super().__init__()
         width = d_global * EMBEDDING
 
+        def feedforward(inputs: int, outputs: int) -> nn.Module:
+            return nn.Sequential(norm(inputs), Along(inputs, outputs), nn.SELU())
+
         def gated(width: int, hidden: int) -> nn.Module:
             return GatedFeedforward(width, hidden, norm(width), gate=gate, bias=True)
 
         self.input_norm = norm(features) if input_norm else nn.Identity()
         self.embedding = Embedding(features, norm)
         self.blocks = nn.Sequential(*(Block(features, norm, gate) for _ in range(BLOCKS)))
-        self.layer1 = Feedforward(features * EMBEDDING, 4 * width, norm)
+        self.layer1 = feedforward(features * EMBEDDING, 4 * width)
         self.layer2 = gated(4 * width, width)
-        self.layer3 = Feedforward(4 * width, 2 * width, norm)
+        self.layer3 = feedforward(4 * width, 2 * width)
         self.layer4 = gated(2 * width, width // 2)
-        self.layer5 = Feedforward(2 * width, width, norm)
+        self.layer5 = feedforward(2 * width, width)
         self.norm = norm(width)
         self.head = nn.Linear(width, outputs)
 

@@ -223,7 +223,7 @@ class Table:
 
 
 def build(spec: TableSpec, chosen: Mapping[str, Chosen], printed: Iterable[Number] = ()) -> Table:
-    """The table of ``chosen`` settings by method key, beside ``printed`` numbers.
+    """The table of ``chosen`` settings by method key, beside ``printed`` numbers unless our own are synthetic.
 
     Raises :class:`SpecError` for a row whose method was not chosen, a score the records do not hold, records of
     different clients, and a printed number that belongs to no cell.
@@ -241,8 +241,9 @@ def build(spec: TableSpec, chosen: Mapping[str, Chosen], printed: Iterable[Numbe
         for checkpoint in row.checkpoints
         for cell in values.cells(spec, row, Cell(row.method, checkpoint), chosen, len(clients), unscored)
     ]
-    cells = compare.judge(spec, _beside(spec, cells, clients, printed))
-    table = Table(spec, tuple(cells), clients, any(record["synthetic"] for record in records))
+    synthetic = any(record["synthetic"] for record in records)
+    cells = compare.judge(spec, _beside(spec, cells, clients, () if synthetic else printed))
+    table = Table(spec, tuple(cells), clients, synthetic)
     made = foot.made(spec, used, clients, unscored)
     return replace(table, foot=(*made, *compare.remarks(table), *spec.notes))
 

@@ -130,13 +130,17 @@ class OnRay:
         population = self._running.pop(ended)
         try:
             done: Done = self._ray.get(ended)
+        except errors.RayTaskError as error:  # on the way to the training, which never raises
+            cause = getattr(error.cause, "client_exc", error.cause)  # or what its data met when they were unpacked
+            if not isinstance(cause, errors.RayError):
+                return failure(population, cause if isinstance(cause, Exception) else error)
         except errors.OutOfMemoryError:
             return Done(population, error="out of memory", lost=True)
-        except errors.RayTaskError as error:  # not of the training, which ends itself, but on the way to it
-            return failure(population, error.cause or error)
         except errors.RayError:
-            return Done(population, error=DIED, lost=True)
-        return done
+            pass
+        else:
+            return done
+        return Done(population, error=DIED, lost=True)
 
     def close(self, *, now: bool = False) -> None:
         running = list(self._running)

@@ -64,7 +64,7 @@ class Store:
         """Every record that can be believed, by its run's hash, and what is wrong with each damaged file."""
         found: dict[str, Record] = {}
         damage: list[str] = []
-        with _no_collection():
+        with no_collection():
             for file in self.files():
                 try:
                     for record in _read(file):
@@ -157,12 +157,15 @@ def _read(file: Path) -> list[Record]:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection, which would look at ten thousand records again and again while they are read."""
+def no_collection() -> Iterator[None]:
+    """No garbage collection until the block ends; it would look at ten thousand records again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        # To the oldest generation with them all: the next collection would look at them once more.
+        gc.freeze()
+        gc.unfreeze()
         if enabled:
             gc.enable()

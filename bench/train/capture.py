@@ -165,17 +165,15 @@ class _Recorder(TorchDispatchMode):
         for node, place in order.items():
             for operands in _written_over(node):
                 own, *others = operands
-                memory = memory_of(own)
-                if memory is None or memory in given or last[memory] != place or own.op != "call_function":
+                found = memory_of(own)
+                if found is None or found in given or last[found] != place or own.op != "call_function":
                     continue
-                shared = any(
-                    each is not own and memory_of(each) == memory for each in others if isinstance(each, fx.Node)
-                )
-                if shared or not _same(self.values[own], self.values[node]):
+                views = [each for each in others if isinstance(each, fx.Node) and each is not own]
+                if any(memory_of(each) == found for each in views) or not _same(self.values[own], self.values[node]):
                     continue
                 node.target, node.args = _in_place(node.target), operands
-                last[memory] = last[block[_memory(self.values[node])]]
-                block[_memory(self.values[node])] = memory
+                last[found] = last[block[_memory(self.values[node])]]
+                block[_memory(self.values[node])] = found
                 break
 
     def _name(self, tensor: Tensor, node: fx.Node, varies: bool) -> None:

@@ -117,6 +117,14 @@ def test_synthetic_data_say_so_in_the_title(record, choice):
     assert build(spec(), {"fedavg": choice([0.6, 0.8])}).title == "Table 1"
 
 
+def test_no_printed_number_stands_beside_synthetic_data(record, choice):
+    printed = [Number("FedAvg", "global", 0.7, 0.1)]
+    for synthetic, beside in ((False, {0.7}), (True, {None})):
+        chosen = {"fedavg": choice([0.6, 0.8], record([0.6, 0.8], synthetic=synthetic))}
+        [cell] = [cell for cell in build(spec(), chosen, printed).overall if cell.checkpoint == "global"]
+        assert {cell.printed} == beside
+
+
 def test_the_foot_tells_how_the_numbers_were_made(choice):
     chosen = {
         "fedavg": choice([0.6, 0.8], [0.5, 0.7], lr=0.1, weight_decay=0.01),

@@ -34,10 +34,14 @@ POPULATIONS = [population(2 * number, 2 * number + 1) for number in range(4)]
 def cluster():
     """Two machines, as far as Ray can tell, of one core each; the first keeps the books."""
     machines = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args={**machines, "include_dashboard": False})
-    cluster.second = cluster.add_node(**machines)
-    yield cluster
-    cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(
+            "RAY_AUTH_MODE", "disabled"
+        )  # else a cluster of this machine asks for a token and this one does not
+        cluster = Cluster(initialize_head=True, head_node_args={**machines, "include_dashboard": False})
+        cluster.second = cluster.add_node(**machines)
+        yield cluster
+        cluster.shutdown()
 
 
 def gate(folder: Path):
@@ -154,7 +158,7 @@ def of_data(seed: int, **data: str) -> Population:
     return dataclasses.replace(made, runs=(dataclasses.replace(made.runs[0], data={**made.runs[0].data, **data}),))
 
 
-def test_without_an_address_this_machine_is_the_cluster(closed, expected, tmp_path):
+def test_without_an_address_this_machine_is_the_cluster(cluster, closed, expected, tmp_path):
     (closed / "open").touch()
     store = Store(tmp_path / "runs")
     unknown, changed = of_data(8, name="digit"), of_data(9, fingerprint="another")

@@ -1,0 +1,37 @@
+"""docs/running-sweeps.md: its study can be read, and its commands, options and fields are those that there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import typer
+
+from bench import cli, spec
+from bench.sweep.study import populations
+from bench.types import Budget
+
+TEXT = (Path(__file__).parents[2] / "docs" / "running-sweeps.md").read_text()
+
+
+def test_its_study_asks_for_as_many_runs_as_it_says(tmp_path):
+    (study,) = re.findall(r"^```toml\n(.+?)^```", TEXT, re.M | re.S)
+    (tmp_path / "study.toml").write_text(study)
+    asked, total = populations(spec.read(tmp_path / "study.toml"), {})
+    (said,) = re.findall(r"That is (\d+) \+ (\d+) \+ (\d+) runs", TEXT)
+    assert sum(len(population.runs) for population in asked) == total == sum(map(int, said))
+
+
+def test_its_table_of_a_budget_is_whole():
+    table = TEXT.partition("The fields of a budget:")[2].partition("## ")[0]
+    named = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `")))
+    assert sorted(named) == sorted(field.name for field in fields(Budget))
+
+
+@pytest.mark.parametrize("line", [line.strip() for line in TEXT.splitlines() if line.startswith("    silobench ")])
+def test_its_commands_can_be_parsed(line):
+    name, *arguments = line.partition("#")[0].split()[1:]
+    command = typer.main.get_command(cli.app).commands[name]
+    command.make_context(name, arguments)
