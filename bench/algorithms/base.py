@@ -201,6 +201,10 @@ class Algorithm:
         """Small quantities of a client that are worth a figure, by name, as :meth:`end` leaves them in every round."""
         return {}
 
+    def probed(self) -> str:
+        """What of the last round's models is looked at: "none", "gradients" or "all" (:mod:`bench.train.probe`)."""
+        return "none"
+
     def personal(self, client: Tree) -> Tree:
         """The part of a client's state that its personal model needs; this is what a checkpoint keeps."""
         return {"w": client["w"]}

@@ -11,6 +11,9 @@ from torch import Tensor
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, mean, searchable
 from bench.models.functional import Model
 from bench.registry import register
+from bench.types import SpecError, nearest
+
+PROBES = ("none", "gradients", "all")
 
 
 def trained_weights(model: Model) -> Tensor:
@@ -36,17 +39,24 @@ class PLayerFL(Algorithm):
     with F_{p+1} / F_p > threshold (equation 3), all if there is none. The gradient is that of the round's last local
     step. The threshold is not published; 1.1 to 1.2 gives the paper's layers (Table A.2) on its own curves except on
     Fed-Heart-Disease. The published numbers are of fixed lists: ``layers`` is their p. PLayer-FL-1 and +1 federate one
-    layer fewer or more: ``shift``. All layers is FedAvg, none is local training.
+    layer fewer or more: ``shift``. All layers is FedAvg, none is local training. With a ``probe`` the last round's
+    models are looked at layer by layer: "gradients" (sensitivity, variance, trace of the Hessian), "all" (also how far
+    clients are from each other).
 
     Paper: Elhussein & Gürsoy, 2025, equations 2 and 3 (algorithms 1 to 3).
     Variant: p from the sensitivities, as the paper says, or given, as its numbers were made.
-    Defaults: threshold = 1.15 (1.02 to 4); layers = none; shift = 0.
+    Defaults: threshold = 1.15 (1.02 to 4); layers = none; shift = 0; probe = "none".
     Travels: d up, d down in the first round, then the weights of the first p layers.
     """
 
     threshold: Any = searchable(1.15, log=(1.02, 4.0))
     layers: int | None = None
     shift: int = 0
+    probe: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.probe not in PROBES:
+            raise SpecError(f"probe = {self.probe!r}: {nearest(str(self.probe), PROBES)}")
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         return {**super().init_client(w, site), "sensitivity": torch.zeros(len(site.model.layers))}
@@ -72,6 +82,9 @@ class PLayerFL(Algorithm):
 
     def watch(self, client: Tree, site: Site) -> dict[str, Tensor]:
         return {"sensitivity": client["sensitivity"]}
+
+    def probed(self) -> str:
+        return self.probe
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         p = torch.where(server["p"] < 0, self.transition(uploads), server["p"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -172,6 +173,4 @@ def _normalised(figure: LayersSection, by_layer: float | Sequence[float]) -> lis
     if not isinstance(by_layer, Sequence):
         raise SpecError(f"figure {figure.id}: {', '.join(figure.traces)}: expected a list with a number for each layer")
     unit = {"none": 1.0, "first": by_layer[0], "min": min(by_layer)}[figure.normalise]
-    if not unit:
-        raise SilobenchError(f"figure {figure.id}: normalise = {figure.normalise!r} would divide by 0")
-    return [value / unit for value in by_layer]
+    return [value / unit if unit else math.nan for value in by_layer]  # a model that no longer learns has 0

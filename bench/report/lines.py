@@ -104,7 +104,8 @@ def layers(
         figure, axes = _panels(len(panels), title)
         for each, (what, lines) in zip(axes, panels.items(), strict=True):
             for number, line in enumerate(lines):
-                each.plot(range(count), line, marker="o", ms=2.5, label=clients[number], **_style(number))
+                label = clients[number] if any(map(math.isfinite, line)) else f"{clients[number]}: undefined"
+                each.plot(range(count), line, marker="o", ms=2.5, label=label, **_style(number))
             if log:
                 each.set_yscale("log")
             long = max(map(len, shown)) > 3

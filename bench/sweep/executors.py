@@ -103,7 +103,7 @@ class Processes:
     def submit(self, population: Population) -> None:
         worker = next((each for each in self._started if each.population is None), None)
         if worker is None:
-            worker = _Worker(len(self._started))
+            worker = _Worker(min(set(range(self.workers)) - {each.number for each in self._started}))
             self._started.append(worker)
         worker.population = population
         with suppress(OSError):  # it died since: then it will be found dead with the population
@@ -120,7 +120,7 @@ class Processes:
         try:
             told = worker.line.recv()
         except (EOFError, OSError):
-            self._started[self._started.index(worker)] = _Worker(worker.number)
+            self._started.remove(worker)
             return Done(population, error=f"a worker process died (exit status {worker.end()})", lost=True)
         if isinstance(told, Done):
             worker.population = None
@@ -157,11 +157,9 @@ class _Worker:
 
 def _serve(line: Connection, parent: int, number: int) -> None:
     """A worker's life: its share of the machine, and one population after another until nobody sends any."""
-    for each in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # of a terminal or batch system, which the process that asked hears, too
-        signal.signal(each, signal.SIG_IGN)
+    # A terminal or batch system sends these to all processes at once; the one that asked hears them, and decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     import torch
 

@@ -58,17 +58,17 @@ class Runner:
                 self.tell({"event": "round", "population": name, "round": finished, "rounds": rounds, "loss": loss})
 
             executor = self.make_executor(progress)
-            whole = False
+            work, whole = _Round(self, populations, store, leases, executor), False
             try:
-                failed = _Round(self, populations, store, leases, executor).run()
+                work.run()
                 whole = True
             finally:
                 executor.close(now=not whole)
-        if self.stop.is_set():
+        if work.left:
             raise StoppedError("stopped; what is finished is on record, repeat the command to go on")
-        if failed:
-            first, error = failed[0]
-            others = f"{len(failed)} of {len(populations)} populations failed, all others are on record"
+        if work.failed:
+            first, error = work.failed[0]
+            others = f"{len(work.failed)} of {len(populations)} populations failed, all others are on record"
             raise FailedError(f"{others}; the first ({text(first)}): {error}")
 
 
@@ -85,7 +85,12 @@ class _Round:
         self.losses: dict[str, int] = {}  # how often a population's worker died
         self.failed: list[tuple[Population, str]] = []
 
-    def run(self) -> list[tuple[Population, str]]:
+    @property
+    def left(self) -> bool:
+        """Whether some populations are not in work and not ended."""
+        return bool(self.queue or self.elsewhere)
+
+    def run(self) -> None:
         while True:
             stopped = self.runner.stop.is_set()
             while self.queue and self.executor.free and not stopped:
@@ -93,8 +98,8 @@ class _Round:
             if self.running:
                 for done in self.executor.finished(POLL):
                     self._end(done)
-            elif stopped or not (self.queue or self.elsewhere):
-                return self.failed
+            elif stopped or not self.left:
+                return
             else:
                 time.sleep(POLL)
             if not self.queue:

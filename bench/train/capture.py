@@ -29,6 +29,7 @@ class Captured:
     """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with.
 
     A function that looks at the numbers of its tensors (``item``, ``if x > 0``) is run as it is written instead.
+    ``operations`` counts those of a call, ``written`` the numbers that they write.
     """
 
     def __init__(self, function: Callable[..., Any], *example: Any) -> None:
@@ -40,13 +41,14 @@ class Captured:
             return results
 
         self.flat: Callable[..., Sequence[Tensor]] = flat
-        self.operations = 1
+        self.operations, self.written = 1, 0
         try:
             traced = trace(flat, leaves)
         except _LooksAtNumbersError:
             return
         self.flat = traced.forward
         self.operations = sum(node.op == "call_function" for node in traced.graph.nodes)
+        self.written = traced.meta["written"]
 
     def __call__(self, *arguments: Any) -> Any:
         leaves = pytree.tree_leaves(arguments)
@@ -144,7 +146,15 @@ class _Recorder(TorchDispatchMode):
                     node.replace_all_uses_with(self._constant(self.values[node]))
         self.graph.eliminate_dead_code(is_impure_node=_has_effects)
         self._reuse_memory()
-        return fx.GraphModule(self.root, self.graph)
+        traced = fx.GraphModule(self.root, self.graph)
+        traced.meta["written"] = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
+        return traced
+
+    def _writes(self, node: fx.Node) -> bool:
+        """Whether the node is an operation that makes a tensor, and not a view of one."""
+        if node not in self.values or not isinstance(node.target, torch._ops.OpOverload):
+            return False
+        return node.target._schema.is_mutable or not any(each.alias_info for each in node.target._schema.returns)
 
     def _reuse_memory(self) -> None:
         """Make operations work in place where an operand is of the result's form and read here for the last time."""

@@ -132,9 +132,10 @@ class Mapper(ABC):
         other.sizes = {**self.sizes, "H": settings}
         return other
 
-    def operations(self, name: str) -> int:
-        """How many tensor operations the longest trace of the hook ``name`` has."""
-        return max(captured.operations for key, captured in self._captured.items() if key[0][0] == name)
+    def longest(self, name: str) -> Captured:
+        """The longest trace of the hook ``name``."""
+        traces = [captured for key, captured in self._captured.items() if key[0][0] == name]
+        return max(traces, key=lambda captured: captured.operations)
 
     def _capture(self, name: Any, hook: Callable[[], Hook], arguments: Any) -> Captured:
         leaves, structure = pytree.tree_flatten(arguments)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bench.train import testing
 from bench.train.population import Population, Rounds, Trained
+from bench.train.probe import probe
 from bench.types import Outcome
 
 
@@ -42,10 +43,20 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 parameters=population.algorithm.parameters(population.models[0]),
                 path=rounds.mapper.path,
                 curves=_curves(population, trained, h, s),
-                traces={name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()},
+                traces=_traces(rounds, trained, h, s),
             )
         )
     return made
+
+
+def _traces(rounds: Rounds, trained: Trained, h: int, s: int) -> dict[str, Any]:
+    """What was watched in every round of one run, and what a look into the last round's models has found."""
+    watched = {name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()}
+    probed = rounds.population.algorithm.probed()
+    if probed == "none" or (h, s) in trained.diverged:
+        return watched
+    found = probe(rounds, trained, h, s, similarity=probed == "all")
+    return watched | {name: _plain(each) for name, each in found.items()}
 
 
 def as_plain(outcome: Outcome) -> dict[str, Any]:

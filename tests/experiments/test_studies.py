@@ -59,7 +59,7 @@ def test_these_are_all_the_studies() -> None:
         *(f"fenda/{study}" for study in ("heart", "heart-as-published", "heart-seeds", "ixi", "isic2019")),
         *(f"fenda/gemini-{study}" for study in ("mortality", "delirium", "delirium-own-features")),
         *(f"global_layers/{study}" for study in ("heart", "covertype", "covertype-prepared")),
-        *(f"player/{study}" for study in PLAYER),
+        *(f"player/{layers}{study}" for study in PLAYER for layers in ("", "layers-")),
         "quickstart/quickstart",
     }  # fmt: skip
 
@@ -284,6 +284,21 @@ def test_player_methods_are_those_of_its_code(name: str) -> None:
     assert {numbers.get("weight_decay") for key, numbers in fixed.items() if key in CALLED.values()} == {1e-4, 1e-3}
 
 
+@pytest.mark.parametrize("name", PLAYER)
+def test_player_looks_into_layers_of_the_same_models(name: str) -> None:
+    study, whole = read(f"player/layers-{name}"), read(f"player/{name}")
+    rates = {"heart": 5e-2, "mimic3": 1e-4}
+    layers = {"fashion-mnist": 5, "emnist": 5, "heart": 4}.get(name, 7)
+    for key, method in study.methods.items():
+        assert method.model == whole.methods["local"].model
+        assert method.fixed == {"lr": rates.get(name, 1e-3), "weight_decay": 1e-4}
+        assert method.budget.rounds == (1 if key == "first" else whole.methods["local"].budget.rounds)
+        assert method.algorithm.options["layers"] == (layers if key == "fedavg" else 0)
+    numbers = {figure.rpartition("/figure")[2].partition("-")[0] for figure in study.figures}
+    without = {"A7", "A8"} if name in ("isic2019", "sent140", "mimic3") else set()
+    assert numbers == {"4", *(f"A{number}" for number in range(1, 11))} - without
+
+
 @pytest.mark.parametrize("name", APPLE)
 def test_apple_has_the_values_of_table_3(name: str) -> None:
     methods, paper = read(f"apple/{name}").methods, facts("apple")
@@ -368,7 +383,8 @@ SMALL = {
 
 def miniature(method: Method) -> Method:
     """One setting, one round of one local step."""
-    name, options = SMALL.get(method.model.name, (method.model.name, method.model.options))
+    narrow = {key: [3] * len(each) if isinstance(each, list) else each for key, each in method.model.options.items()}
+    name, options = SMALL.get(method.model.name, (method.model.name, narrow))
     shorter = {"rounds": 1, "local_steps": 1, "local_epochs": None, "batches": method.budget.batches and 2}
     return dataclasses.replace(
         method,
@@ -410,8 +426,8 @@ def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, 
     monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
 
 
-# Figures take longest, and APPLE's eight studies have the same.
-DRAWN = [name for name in FILES if not name.startswith("apple/") or name == "apple/cifar10-practical"]
+# Figures take longest: one study with every kind of them.
+DRAWN = ["apple/cifar10-practical", "fenda/heart", "fenda/isic2019", "player/layers-heart"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -437,4 +453,4 @@ def test_every_table_and_figure_is_made(name: str, tmp_path: Path, capsys: pytes
         made = itertools.product(ids, suffixes)
         assert all((tmp_path / "made" / f"{each}{suffix}").is_file() for each, suffix in made)
     titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith("SYNTHETIC DATA")]
-    assert bool(titles) == ("gemini" in name or "mimic" in name)
+    assert len(titles) == (len(study.tables) if "gemini" in name or "mimic" in name else 0)

@@ -17,6 +17,11 @@ HEART = {"d_global": 8}
 BEHIND = ("embedding", "blocks", "layer1", "layer2", "layer3", "layer4", "layer5", "norm", "head")
 
 
+def samples_last(x: torch.Tensor) -> torch.Tensor:
+    """The axes in reverse: what the parts of the model compute with, and back again."""
+    return x.permute(*reversed(range(x.dim())))
+
+
 def travelling(model: Model, *layers: str) -> int:
     algorithm = GlobalLayers(layers=layers) if layers else GlobalLayers()
     return Exchange(model, lambda name: algorithm.shared(name, model)).size
@@ -50,14 +55,16 @@ def test_affine_is_untrained_batch_norm_in_evaluation_mode() -> None:
     ours, theirs = Affine(5), nn.BatchNorm1d(5).eval()
     weights = {"weight": torch.randn(5), "bias": torch.randn(5)}
     for x in (torch.randn(4, 5), torch.randn(4, 5, 3)):
-        torch.testing.assert_close(functional_call(ours, weights, x), functional_call(theirs, weights, x))
+        found = functional_call(ours, weights, samples_last(x))
+        torch.testing.assert_close(samples_last(found), functional_call(theirs, weights, x))
 
 
-def test_attention_is_torchs() -> None:
+@pytest.mark.parametrize("features", [7, 16, 31])
+def test_attention_is_torchs(features: int) -> None:
     ours, theirs = Attention(), nn.MultiheadAttention(16, 8, bias=False, batch_first=True)
     theirs.load_state_dict({"in_proj_weight": ours.project.weight, "out_proj.weight": ours.out.weight})
-    x = torch.randn(3, 7, 16)
-    torch.testing.assert_close(ours(x), theirs(x, x, x)[0])
+    x = torch.randn(3, features, 16)
+    torch.testing.assert_close(samples_last(ours(samples_last(x))), theirs(x, x, x)[0])
 
 
 def test_every_feature_has_a_linear_layer_of_its_own() -> None:
@@ -65,7 +72,7 @@ def test_every_feature_has_a_linear_layer_of_its_own() -> None:
     for feature in range(3):
         layer = nn.Linear(1, 16)
         layer.load_state_dict({"weight": embedding.weight[feature, :, None], "bias": embedding.bias[feature]})
-        torch.testing.assert_close(embedding(x)[:, feature], layer(x[:, feature : feature + 1]))
+        torch.testing.assert_close(embedding(x.T)[:, feature].T, layer(x[:, feature : feature + 1]))
 
 
 def test_the_gate_sees_what_is_not_normalised() -> None:

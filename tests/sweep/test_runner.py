@@ -164,6 +164,14 @@ def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
     assert lease.running(store) == []
 
 
+def test_asked_to_stop_when_all_is_done_it_is_done(store):
+    stop = threading.Event()
+    Runner(Scripted(room=3), lambda event: stop.set() if event["event"] == "finished" else None, stop).train(
+        POPULATIONS, store
+    )
+    assert on_record(store) == once(*POPULATIONS)
+
+
 def test_interrupted_it_ends_its_workers_and_gives_its_leases_back(store):
     def end(population):
         raise KeyboardInterrupt

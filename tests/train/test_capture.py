@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
@@ -158,3 +161,57 @@ def test_chance_is_not_frozen(draw: Callable[[Tensor], Tensor]) -> None:
         torch.manual_seed(0)
         expected = [draw(torch.zeros(20)) for _ in range(3)]
     torch.testing.assert_close(replayed, expected)
+
+
+def in_place(captured: Captured) -> list[str]:
+    nodes = captured.flat.__self__.graph.nodes  # type: ignore[attr-defined]
+    return [str(node.target) for node in nodes if str(node.target).split(".")[-2].endswith("_")]
+
+
+def test_what_nothing_reads_any_more_is_written_over() -> None:
+    captured = assert_replays(lambda a, b: (a * b + 1).sqrt().abs() - b, (50,), (50,))
+    assert in_place(captured) == ["aten.add_.Tensor", "aten.sqrt_.default", "aten.abs_.default", "aten.sub_.Tensor"]
+
+
+def test_the_second_of_two_summands_may_be_written_over() -> None:
+    assert in_place(assert_replays(lambda a, b: a + b.exp(), (5,), (5,))) == ["aten.add_.Tensor"]
+
+
+CONSTANT = torch.arange(6.0)
+NEEDED = {
+    "read later": lambda a: (b := a * 2, b + 1, b * 3),
+    "read later through a view": lambda a: (c := (b := a * 2).view(2, 3), (b + 1).view(2, 3) * c),
+    "a view of what is read later": lambda a: (b := a * 2, b.view(2, 3) + 1),
+    "given": lambda a: (a.view(2, 3) + 1,),
+    "a constant": lambda a: ((CONSTANT + 1) * a,),
+    "a view of a constant": lambda a: (CONSTANT.view(2, 3) * a.view(2, 3),),
+    "spread over a larger one": lambda a: ((a * 2)[:1].expand(6) + a,),
+    "of another type": lambda a: ((a * 2).long() + a,),
+    "its own other operand, turned": lambda a: ((b := (a * 2)[:4].view(2, 2)) + b.T,),
+}
+
+
+@pytest.mark.parametrize("case", NEEDED)
+def test_what_is_needed_is_not_written_over(case: str) -> None:
+    assert_replays(NEEDED[case], (6,))
+    torch.testing.assert_close(CONSTANT, torch.arange(6.0))
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_programs_drawn_at_random(seed: int) -> None:
+    """Arithmetic, views and sums of whatever has been computed so far."""
+
+    def program(*given: Tensor) -> list[Tensor]:
+        draw, pool = random.Random(seed), [*given, torch.ones(4, 4)]
+        for _ in range(25):
+            a, b = draw.choice(pool[-6:]), draw.choice(pool)
+            pool.append(draw.choice([
+                lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - b, lambda a, b: torch.tanh(a),
+                lambda a, b: a.T, lambda a, b: a.view(2, 8).view(4, 4) if a.is_contiguous() else a.abs(),
+                lambda a, b: a[:1].expand(4, 4), lambda a, b: a.sum(0) + b, lambda a, b: torch.cat([a[:2], b[2:]]),
+                lambda a, b: torch.lerp(a, b, 0.3), lambda a, b: a.clone().add_(b),
+            ])(a, b).clamp(-9, 9) if draw.random() < 0.9 else b.T)  # fmt: skip
+        return pool[-3:]
+
+    assert_replays(program, (4, 4), (4, 4))

@@ -1,0 +1,72 @@
+"""A look into the models of a run's last round, layer by layer: PLayer-FL's Figures 1 to 4 and A.1 to A.10.
+
+Every client's model is that which the study evaluates, after the first round of a study of one round (``evaluate``
+"trained": before aggregation). Losses are of a mini-batch that it was trained on, augmented and with dropout, as in the
+paper's code; representations are compared on training samples of all clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from bench.algorithms.player_fl import trained_weights
+from bench.models.functional import Model
+from bench.train import layers
+from bench.train.population import Population, Rounds, Trained
+from bench.types import SpecError
+
+VECTORS = 10  # of Hutchinson's estimate
+SAMPLES = 32  # that representations are compared on, of all clients together
+
+Trace = list[list[list[float]]]  # of the last round only: a number for each client and layer
+
+
+def probe(rounds: Rounds, trained: Trained, h: int, s: int, *, similarity: bool) -> dict[str, Trace]:
+    """Sensitivity, gradient variance and Hessian trace by layer, with ``similarity`` also how far clients are apart.
+
+    Sensitivity is that of all layers so far; the trace is divided by the layer's trained weights, as in equation A.2.
+    How far a client is from the others in the mean is the angle that the code calls CKA, see
+    :func:`bench.train.layers.angular_procrustes`.
+    """
+    population, clients = rounds.population, range(rounds.population.sizes["C"])
+    weights = [rounds.mapper.at(trained.checkpoints["latest"], (h, s, client))["w"] for client in clients]
+    found: dict[str, list[Tensor]] = {"federation_sensitivity": [], "gradient_variance": [], "hessian_trace": []}
+    for client, w in zip(clients, weights, strict=True):
+        model, loss = population.models[client], _loss(population, s, client)
+        found["federation_sensitivity"].append(layers.federation_sensitivity(model, loss, w))
+        found["gradient_variance"].append(layers.gradient_variance(model, loss, w))
+        trace = layers.hessian_trace(model, loss, w, probes=VECTORS, key=population.seeds[s])
+        found["hessian_trace"].append(trace.value / trained_weights(model).clamp(min=1))
+    if similarity:
+        found["dissimilarity"] = list(_distances(population, s, weights))
+    return {name: [[each.tolist() for each in by_client]] for name, by_client in found.items()}
+
+
+def _loss(population: Population, s: int, client: int) -> layers.Loss:
+    """The training loss of the first mini-batch of the client's last round."""
+    work = population.work(s, client, population.budget.rounds - 1)
+    stored, y = population.samples[s, client][work.batches[0]]
+    x, key = population.look(stored[None], work.keys[:1])[0], work.keys[0]
+    return partial(_batch_loss, population.models[client], population.criterion, x, y, key)
+
+
+def _batch_loss(
+    model: Model, criterion: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor, key: Tensor, w: Tensor
+) -> Tensor:
+    return criterion(model(w, x, key).output, y).mean()
+
+
+def _distances(population: Population, s: int, weights: list[Tensor]) -> Tensor:
+    """How far each client's layers are from those of the others, in the mean (C, L)."""
+    models, clients = population.models, len(weights)
+    if clients < 2 or any(model is not models[0] for model in models):
+        raise SpecError("representations are compared between several clients with the same model")
+    few = [population.splits[s, client][0][: max(1, SAMPLES // clients)] for client in range(clients)]
+    stored = torch.cat([population.samples[s, client][rows][0] for client, rows in enumerate(few)])
+    between = layers.similarities(models[0], weights, population.look(stored), layers.angular_procrustes)
+    others = ~torch.eye(clients, dtype=torch.bool)
+    return torch.where(others, between, 0).sum(2).T / (clients - 1)
