@@ -35,8 +35,8 @@ class AdamW:
         w = w * (1 - (decay if self.decays is None else decay * self.decays))
         # lr m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars brought together first.
         correction = torch.sqrt(_one_minus_power(0.999, t))
-        shrinks = _one_minus_power(0.9, t) / (self.lr * correction)
-        w = torch.addcdiv(w, m, torch.sqrt(v) * shrinks + 1e-8 * correction * shrinks, value=-1)
+        scale = self.lr * correction / _one_minus_power(0.9, t)
+        w = torch.addcdiv(w, scale * m, torch.sqrt(v) + 1e-8 * correction, value=-1)
         return w, {"m": m, "v": v, "t": t}
 
 

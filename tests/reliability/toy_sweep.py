@@ -43,8 +43,9 @@ def record(run: RunSpec) -> dict:
     }  # fmt: skip
 
 
-# Worker processes import this file too, so that they train as their parent does.
-work.train = train
+# Worker processes import this file too, so that they train as their parent does; tests that import it do not.
+if __name__ in ("__main__", "__mp_main__"):
+    work.train = train
 
 
 def runs(populations: int, each: int) -> list[RunSpec]:
