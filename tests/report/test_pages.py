@@ -41,7 +41,7 @@ def test_every_folder_of_experiments_has_a_page_made_or_not(tmp_path):
     assert list(gathered) == sorted({file.parent.name for file in folder("experiments").glob("*/*.toml")})
     fenda = gathered["fenda"]
     assert fenda.title.startswith("FENDA-FL: Personalized Federated Learning")
-    assert fenda.notes.startswith("# FENDA-FL on Fed-Heart-Disease")
+    assert fenda.notes.startswith("# FENDA-FL")
     assert fenda.audit.of("follows")
     assert fenda.exhibits == fenda.pictures == fenda.costs == ()
     absent = [title for page in gathered.values() for title in page.absent]
