@@ -91,7 +91,7 @@ def _columns(section: JointSection, profile: str, place: Place, runner: Runner |
 def reproduce_paper(paper: str, profile: str, place: Place, how: How) -> bool:
     """Run and write every table and figure in a folder of experiments/ whose data are at hand."""
     from bench.registry import folder
-    from bench.spec import joint, published
+    from bench.spec import PAPER, joint, published
 
     papers = sorted({file.parent.name for file in folder("experiments").glob("*/*.toml")})
     if paper not in papers:
@@ -103,7 +103,7 @@ def reproduce_paper(paper: str, profile: str, place: Place, how: How) -> bool:
         for entry in listed(kind, place.data):
             if files[entry["name"]].parent.name != paper:
                 continue
-            if not entry["ready"] or (profile != "paper" and profile not in entry["profiles"]):
+            if not entry["ready"] or (profile != PAPER and profile not in entry["profiles"]):
                 why = f"no profile {profile!r}" if entry["ready"] else "its data are not all at hand"
                 print(f"{entry['name']}: left out, {why}", file=sys.stderr)
                 whole = False
@@ -177,12 +177,12 @@ def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
         methods = study.methods_behind([entry.id] * (kind == "tables"), [entry.id] * (kind == "figures"))
         # A figure of a partition has no runs behind it.
         data = {study.methods[method].data.name for method in methods or study.methods}
-        yield _needs(entry.id, entry.title, _runs(study, methods), data, profiles[entry.file], root)
+        yield _needs(entry.id, entry.title, study.runs(methods), data, profiles[entry.file], root)
     for name, file in joint(kind).items():
         section = file.tables[name if kind == "tables" else file.figures[name].table]
         title = file.tables[name].title if kind == "tables" else file.figures[name].title
         behind = [(studies[known[column.table].file], column.table) for column in section.columns]
-        runs = sum(_runs(study, study.methods_behind([table], [])) for study, table in behind)
+        runs = sum(study.runs(study.methods_behind([table], [])) for study, table in behind)
         data = {study.dataset(study.tables[table]) for study, table in behind}
         common = [each for each in profiles[behind[0][0].file] if all(each in profiles[s.file] for s, _ in behind)]
         yield _needs(name, title, runs, data, common, root)
@@ -207,7 +207,3 @@ def _needs(
     return {
         "name": name, "summary": title, "runs": runs, "data": states, "profiles": list(profiles), "ready": ready
     }  # fmt: skip
-
-
-def _runs(study: StudySpec, methods: Iterable[str]) -> int:
-    return len(study.seeds) * sum(study.methods[method].tried for method in methods)

@@ -148,6 +148,11 @@ class Federation:
 
         return federation_from_arrays(clients, name=name, task=task, metrics=tuple(metrics), synthetic=synthetic)
 
+    @property
+    def test_sizes(self) -> tuple[int, ...]:
+        """How many test samples each client has, 0 for one that is not scored."""
+        return tuple(len(client.test) if client.test else 0 for client in self.clients)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over names, shapes and bytes of everything a run can see; it stands in every record."""

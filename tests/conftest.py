@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from bench import cli
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("no clock", deadline=None)
@@ -21,3 +24,24 @@ def bench_data() -> Path:
         refuse = pytest.fail if os.environ.get("CI") else pytest.skip
         refuse("this test reads real data: set BENCH_DATA to the folder of raw files (see datasets/*.md)")
     return Path(folder)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs the command ``silobench``; returns exit status, standard output and standard error."""
+
+    def command(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["silobench", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return int(end.value.code or 0), out, err
+
+    return command
+
+
+@pytest.fixture
+def silobench(command, tmp_path, monkeypatch):
+    """As ``command``, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return command

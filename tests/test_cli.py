@@ -9,7 +9,6 @@ import sys
 import pandas as pd
 import pytest
 
-from bench import cli
 from bench.sweep import study as running
 
 STUDY = """
@@ -52,21 +51,6 @@ of = "apfl"
 id = "apfl"
 rows = [{ method = "APFL", of = "apfl", checkpoints = ["local"] }]
 """
-
-
-@pytest.fixture
-def silobench(tmp_path, monkeypatch, capsys):
-    """Runs the command in an empty folder; returns exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def silobench(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["silobench", *arguments])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return silobench
 
 
 @pytest.fixture

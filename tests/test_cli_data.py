@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench import cli, registry
+from bench import registry
 from bench.data import cache, cards, fetch
 
 SITES = ("cleveland", "hungarian", "switzerland", "va")
@@ -32,17 +32,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def data(command):
     """Runs ``silobench data``; returns exit status, standard output and standard error."""
-
-    def data(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["silobench", "data", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return data
+    return partial(command, "data")
 
 
 @pytest.fixture
@@ -105,10 +97,10 @@ def test_info_of_a_task_of_flamby(data):
     assert json.loads(data("info", "flamby:fed_kits19", "--json")[1])["searched"] == []
 
 
-@pytest.mark.parametrize("command", ["info", "prepare", "verify"])
-def test_an_unknown_name_names_the_nearest(data, command: str):
+@pytest.mark.parametrize("verb", ["info", "prepare", "verify"])
+def test_an_unknown_name_names_the_nearest(data, verb: str):
     expected = "error: unknown dataset 'fed_hart_disease': did you mean 'fed_heart_disease'?\n"
-    assert data(command, "fed_hart_disease") == (2, "", expected)
+    assert data(verb, "fed_hart_disease") == (2, "", expected)
 
 
 def test_prepare_says_what_it_found(data, own_files: Path):

@@ -11,7 +11,6 @@ import sys
 import pandas as pd
 import pytest
 
-from bench import cli
 from bench.sweep.lease import Leases
 from bench.sweep.store import Store
 from tests.records import asked, made
@@ -32,21 +31,6 @@ grid.lr = [0.1, 1.0]
 model = { name = "mlp", hidden = 5 }
 fixed = { lr = 0.1, mu = 0.5 }
 """
-
-
-@pytest.fixture
-def silobench(tmp_path, monkeypatch, capsys):
-    """Runs the command in an empty folder; returns exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def silobench(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["silobench", *arguments])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return silobench
 
 
 @pytest.fixture

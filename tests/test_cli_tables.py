@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pandas as pd
 import pytest
-
-from bench import cli
 
 STUDY = """
 title = "Digits, {name}"
@@ -101,18 +98,9 @@ def experiments(tmp_path, monkeypatch):
     return place / "digits"
 
 
-@pytest.fixture
-def silobench(tmp_path, experiments, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def silobench(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["silobench", *arguments])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return silobench
+@pytest.fixture(autouse=True)
+def only_these(experiments):
+    """The command knows no other experiments."""
 
 
 def written(out: str) -> list[str]:

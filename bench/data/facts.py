@@ -45,7 +45,7 @@ class Facts:
             options=dict(federation.options),
             fingerprint=federation.fingerprint,
             clients=tuple(client.name for client in federation.clients),
-            test_sizes=tuple(len(client.test) if client.test else 0 for client in federation.clients),
+            test_sizes=federation.test_sizes,
             metrics=federation.metrics,
             synthetic=federation.synthetic,
             sample=max(client.train.x[0].numel() for client in federation.clients),

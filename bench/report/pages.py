@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -27,6 +26,7 @@ from bench.spec import (
     published,
 )
 from bench.spec.exhibits import FigureSection
+from bench.sweep.store import Store
 
 RUN = re.compile(rb'"run":"(\w+)"')
 
@@ -81,12 +81,10 @@ def describe(figure: FigureSection, tables: Sequence[Table]) -> str:
 
 def costs(store: Path, runs: Collection[str]) -> tuple[Cost, ...]:
     """What the populations took that hold any of ``runs``, in the order they were trained."""
-    file = store / "costs.jsonl"
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
     wanted = {run.encode() for run in runs}
     return tuple(
         Cost(line["machine"], line["runs"], line["seconds"])
-        for line in lines
+        for line in Store(store).costs()
         if (records := store / "records" / f"{line['population']}.jsonl").exists()
         if wanted & set(RUN.findall(records.read_bytes()))
     )
@@ -116,6 +114,8 @@ def _panel(table: Table) -> str:
     bars = [
         (cell.mean, cell.method) for cell in table.overall if cell.method != table.spec.silo and cell.mean is not None
     ]
+    if not bars:
+        return f"Bar chart of {table.spec.metric} without a bar: no run is finished."
     (low, lowest), (high, highest) = min(bars), max(bars)
     digits = table.spec.digits
     text = f"Bar chart of {table.spec.metric}, {len(bars)} bars: highest {highest} with {high:.{digits}f}, "

@@ -122,6 +122,10 @@ class StudySpec:
     figures: Mapping[str, FigureSection]
     profile: str = PAPER
 
+    def runs(self, methods: Iterable[str]) -> int:
+        """How many runs these methods (keys) try."""
+        return len(self.seeds) * sum(self.methods[method].tried for method in methods)
+
     def methods_behind(self, tables: Iterable[str], figures: Iterable[str]) -> set[str]:
         """The methods whose runs these tables and figures (ids) are made from."""
         shown = [self.figures[figure] for figure in figures]

@@ -69,11 +69,10 @@ class Estimate:
 
 def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estimate:
     """What is left to train of a study and what that would cost; trains a few local steps to find out."""
-    runs = sum(method.tried for method in study.methods.values()) * len(study.seeds)
-    missing = _missing(study, root)
-    if missing:
+    if missing := _missing(study, root):
+        runs = study.runs(study.methods)
         return Estimate(study.title, runs, runs, None, 0, 0, 0, missing)
-    planned, _ = populations(study, store.records(), root)
+    planned, runs = populations(study, store.records(), root)
     begun = time.monotonic()
     costs: dict[str, _Cost] = {}
     for population in sorted(planned, key=_size, reverse=True):
@@ -120,13 +119,13 @@ def _cost(population: Population, root: Path | None) -> _Cost:
 
 
 def _timed(population: Population, root: Path | None) -> _Cost:
-    """Two rounds of a few local steps: of the whole population if it is stacked, else of one run."""
+    """Two rounds of a few local steps: of the whole population if it is stacked, else of two of its runs."""
     budget = population.runs[0].budget
     alone = len(population.seeds) == 1
-    several = _shortened(population, population.settings[: 1 + alone], population.seeds[: 2 - alone])
+    several = _shortened(population.part(slice(1 + alone), slice(2 - alone)))
     records, moments = _train(several, root)
     if records[0]["path"] == "stack":
-        several = _shortened(population, population.settings, population.seeds)
+        several = _shortened(population)
         records, moments = _train(several, root)
     round_, testing = moments[1] - moments[0], moments[2] - moments[1]
     per_round = round_ * _steps(population, root, records[0]["path"]) / _most_steps(budget)
@@ -144,16 +143,12 @@ def _train(population: Population, root: Path | None) -> tuple[list[dict[str, An
     return records, [*moments, time.perf_counter() - start]
 
 
-def _shortened(population: Population, settings: Sequence[dict[str, float]], seeds: Sequence[int]) -> Population:
-    """Some of a population's runs with two rounds of fewer local steps."""
+def _shortened(population: Population) -> Population:
+    """The same runs with two rounds of fewer local steps, none of them dropped on the way."""
     budget = population.runs[0].budget
     steps: dict[str, Any] = {"local_steps": _most_steps(budget), "local_epochs": None}
     short = replace(budget, rounds=2, test_every=0, **(steps if budget.batches is None else {}))
-    chosen = {tuple(sorted(setting.items())) for setting in settings}
-    runs = [
-        run for run in population.runs if run.seed in seeds and tuple(sorted(run.hyperparameters.items())) in chosen
-    ]
-    return Population(tuple(settings), tuple(seeds), tuple(replace(run, budget=short) for run in runs))
+    return replace(population, runs=tuple(replace(run, budget=short) for run in population.runs), rungs=())
 
 
 def _most_steps(budget: Budget) -> int:
@@ -167,7 +162,7 @@ def _steps(population: Population, root: Path | None, path: str) -> float:
     run = population.runs[0]
     if run.budget.batches is not None:
         return _most_steps(run.budget)  # was timed as it is
-    clients = work.federation(root, run).clients
+    clients = work.Site(root, None).federation(run).clients
     share = 1 - run.budget.validation
     sizes = [len(client.train) * (1 if client.validation else share) for client in clients]
     steps = [local_steps(run.budget, max(1, math.floor(size))) for size in sizes]
@@ -192,7 +187,7 @@ def _alike(population: Population) -> str:
     """Populations that cost the same."""
     run = population.runs[0]
     sizes = [len(population.settings), len(population.seeds)]
-    data = {"name": run.data["name"], "sample": run.data["fingerprint"] if not run.data["by_seed"] else None}
+    data = {"name": run.data["name"], "fingerprint": None if run.data["by_seed"] else run.data["fingerprint"]}
     return content_hash({"data": data, "algorithm": run.algorithm, "model": run.model, "budget": asdict(run.budget),
                          "sizes": sizes})  # fmt: skip
 

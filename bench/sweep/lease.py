@@ -72,8 +72,8 @@ class Leases:
 
     def release(self, population: str) -> None:
         with self._guard:
-            self._held.pop(population, None)
-            _file(self.store, population).unlink(missing_ok=True)
+            if self._held.pop(population, None) is not None:  # else it is somebody else's
+                _file(self.store, population).unlink(missing_ok=True)
 
     def _keep_alive(self) -> None:
         while not self._over.wait(self.beat):

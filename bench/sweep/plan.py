@@ -37,26 +37,31 @@ class Population:
         """The hash of the runs' hashes: what its file of records and its lease are called."""
         return name([run.hash for run in self.runs])
 
+    def part(self, settings: slice, seeds: slice) -> Population:
+        """The population of some of its settings and seeds."""
+        rows = range(0, len(self.runs), len(self.seeds))[settings]
+        runs = tuple(run for first in rows for run in self.runs[first : first + len(self.seeds)][seeds])
+        return replace(self, settings=self.settings[settings], seeds=self.seeds[seeds], runs=runs)
+
     def halves(self) -> tuple[Population, ...]:
-        """Two populations of half the settings, or the seeds of a single setting; empty if it is one run."""
+        """Two populations of half the settings, or the seeds of a single setting; empty if it is one run or a race."""
         if len(self.runs) == 1 or self.rungs:
             return ()
+        whole = slice(None)
         if len(self.settings) > 1:
             cut = len(self.settings) // 2
-            parts = [(self.settings[:cut], self.seeds), (self.settings[cut:], self.seeds)]
-        else:
-            cut = len(self.seeds) // 2
-            parts = [(self.settings, self.seeds[:cut]), (self.settings, self.seeds[cut:])]
-        by_place = {(tuple(sorted(run.hyperparameters.items())), run.seed): run for run in self.runs}
-        return tuple(
-            replace(self, settings=settings, seeds=seeds, runs=tuple(
-                by_place[tuple(sorted(setting.items())), seed] for setting in settings for seed in seeds))
-            for settings, seeds in parts
-        )  # fmt: skip
+            return self.part(slice(cut), whole), self.part(slice(cut, None), whole)
+        cut = len(self.seeds) // 2
+        return self.part(whole, slice(cut)), self.part(whole, slice(cut, None))
 
 
 def name(runs: Iterable[str]) -> str:
     return content_hash({"runs": list(runs)})
+
+
+def lasting(run: RunSpec, rounds: int) -> RunSpec:
+    """The run with a budget of so many rounds."""
+    return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
 
 
 def plan(runs: Iterable[RunSpec], finished: Collection[str] = (), *, sample: int = 1) -> list[Population]:

@@ -23,8 +23,8 @@ from bench import registry
 from bench.data import flamby
 from bench.sweep.executors import Done, Progress, attempt, failure, seldom
 from bench.sweep.plan import Population
-from bench.sweep.work import KEPT, Site, load
-from bench.types import Federation, RunSpec, SilobenchError, content_hash
+from bench.sweep.work import Latest, Site, data_key, load
+from bench.types import Federation, RunSpec, SilobenchError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ class OnRay:
         self._train = ray.remote(_in_worker).options(**needs, max_retries=0)
         self._notes = self._here(_Notes).remote()
         self._news = self._notes.take.remote()
-        self._data: dict[str, ObjectRef[Any]] = {}
+        self._data: Latest[ObjectRef[Any]] = Latest()  # in the object store
         self._running: dict[ObjectRef[Any], Population] = {}
         self._refused: list[Done] = []
 
@@ -84,7 +84,7 @@ class OnRay:
 
     def submit(self, population: Population) -> None:
         try:
-            data = {_key(run): self._put(run) for run in population.runs[: len(population.seeds)]}
+            data = {data_key(run): self._data.of(run, self._put) for run in population.runs[: len(population.seeds)]}
         except Exception as error:
             self._refused.append(failure(population, error))
         else:
@@ -92,15 +92,9 @@ class OnRay:
             self._running[task] = population
 
     def _put(self, run: RunSpec) -> ObjectRef[Any]:
-        """The run's data in the object store, put there once for all populations that see them."""
-        key = _key(run)
-        if key not in self._data:
-            federation = load(self.site.root, run)
-            if len(self._data) >= KEPT:
-                del self._data[next(iter(self._data))]
-            with _as_arrays():
-                self._data[key] = self._ray.put((_Adapter(run.data["name"]), federation))
-        return self._data[key]
+        federation = load(self.site.root, run)
+        with _as_arrays():
+            return self._ray.put((_Adapter(run.data["name"]), federation))
 
     def finished(self, timeout: float) -> list[Done]:
         self._hear()
@@ -181,10 +175,6 @@ def _reach(address: str) -> None:
         raise SilobenchError(f"--address {address}: no Ray cluster answers there ({error}); {hint}") from None
 
 
-def _key(run: RunSpec) -> str:
-    return content_hash(dict(run.data))
-
-
 @contextmanager
 def _as_arrays() -> Iterator[None]:
     """Until the block ends, tensors travel as arrays: these Ray hands out without a copy, tensors it would copy."""
@@ -241,7 +231,7 @@ class _Handed(Site):
     federations: Mapping[str, Federation] = field(default_factory=dict)
 
     def federation(self, run: RunSpec) -> Federation:
-        return self.federations[_key(run)]
+        return self.federations[data_key(run)]
 
 
 def _in_worker(

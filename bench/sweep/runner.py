@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from bench.sweep.executors import Done, Executor
+from bench.sweep.executors import Done, Executor, Progress
 from bench.sweep.lease import Leases
 from bench.sweep.plan import Population
 from bench.sweep.store import Store
@@ -40,7 +40,7 @@ class Runner:
     and what it is ("text").
     """
 
-    make_executor: Callable[[Callable[[str, int, int, float | None], None]], Executor]
+    make_executor: Callable[[Progress], Executor]
     tell: Callable[[Event], None] = lambda event: None
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -150,7 +150,8 @@ class _Round:
 
 def text(population: Population) -> str:
     """What a population is, in a few words."""
-    run = population.runs[0]
-    settings = f", {len(population.settings)} settings" if len(population.settings) > 1 else ""
-    seeds = f" x {len(population.seeds)} seeds" if len(population.seeds) > 1 else f", seed {population.seeds[0]}"
-    return f"{run.algorithm['name']} on {run.data['name']}{settings}{seeds if settings else seeds.replace(' x', ',')}"
+    run, settings, seeds = population.runs[0], len(population.settings), len(population.seeds)
+    what = f"{run.algorithm['name']} on {run.data['name']}" + (f", {settings} settings" if settings > 1 else "")
+    if seeds == 1:
+        return f"{what}, seed {population.seeds[0]}"
+    return f"{what} x {seeds} seeds" if settings > 1 else f"{what}, {seeds} seeds"

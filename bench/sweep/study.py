@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,7 +12,7 @@ from bench.data import fetch
 from bench.data.facts import Facts, facts
 from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep import search
-from bench.sweep.plan import Population, plan
+from bench.sweep.plan import Population, lasting, plan
 from bench.sweep.runner import Runner
 from bench.sweep.select import Search, best_validation
 from bench.sweep.store import Store
@@ -71,7 +70,7 @@ def populations(study: StudySpec, records: Records, root: Path | None = None) ->
     """What a study would train next, and how many runs that and what is finished of it are."""
     askers = _askers(study, None, root)
     asked = [asker for asker in askers if asker.ask(records)]
-    return _populations(asked, records), sum(asker.method.tried for asker in askers) * len(study.seeds)
+    return _populations(asked, records), study.runs(study.methods)
 
 
 def _askers(study: StudySpec, methods: Collection[str] | None, root: Path | None) -> list[_Asker]:
@@ -143,9 +142,13 @@ class _Asker:
 
         return [run(seed) for seed in self.study.seeds]
 
+    @property
+    def _asked(self) -> list[list[RunSpec]]:
+        """The runs of the settings asked for last, by setting and seed."""
+        return self.runs[len(self.runs) - len(self._batch) :]
+
     def asked(self) -> list[RunSpec]:
-        """The runs of the settings asked for last."""
-        return [run for seeds in self.runs[len(self.runs) - len(self._batch) :] for run in seeds]
+        return [run for seeds in self._asked for run in seeds]
 
     def missing(self, records: Records) -> bool:
         return bool(self.race(records)) if self.rungs else any(run.hash not in records for run in self.asked())
@@ -177,20 +180,19 @@ class _Asker:
     def _as_ended(self, run: RunSpec, rounds: int, records: Records) -> Mapping[str, Any] | None:
         """The record of the run that ended at a rung of at least so many ``rounds``."""
         for rung in self.rungs:
-            if rung >= rounds and (record := records.get(_of(run, rung).hash)) is not None:
+            if rung >= rounds and (record := records.get(lasting(run, rung).hash)) is not None:
                 return record
         return None
 
     def tell(self, records: Records) -> None:
-        batch = self.runs[len(self.runs) - len(self._batch) :]
-        self._search.tell([fmean(best_validation(records.get(run.hash)) for run in seeds) for seeds in batch])
+        self._search.tell([fmean(best_validation(records.get(run.hash)) for run in seeds) for seeds in self._asked])
 
     def search(self, records: Records) -> Search:
         """Everything tried, each setting once."""
         ended = (self._standing(records) or [self.rungs[-1]] * len(self.runs)) if self.rungs else []
         found: dict[str, tuple[Setting, tuple[Mapping[str, Any] | None, ...], bool]] = {}
         for number, (setting, seeds) in enumerate(zip(self._search.drawn, self.runs, strict=True)):
-            runs = [_of(run, ended[number]) for run in seeds] if ended else seeds
+            runs = [lasting(run, ended[number]) for run in seeds] if ended else seeds
             shown = {**setting, **seeds[0].hyperparameters}
             dropped = bool(ended) and ended[number] < self.rungs[-1]
             found.setdefault(content_hash(shown), (shown, tuple(records.get(run.hash) for run in runs), dropped))
@@ -215,11 +217,6 @@ def _populations(asked: Sequence[_Asker], records: Records) -> list[Population]:
         )
     ]
     return packed + [population for asker in asked if asker.rungs for population in asker.race(records)]
-
-
-def _of(run: RunSpec, rounds: int) -> RunSpec:
-    """The run with a budget of so many rounds."""
-    return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
 
 
 def _filled(kind: registry.Kind, name: str, options: Mapping[str, Any]) -> dict[str, Any]:

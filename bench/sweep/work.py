@@ -4,22 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from bench import __version__
 from bench.data import load_dataset
-from bench.sweep.plan import MAXIMAL_FEDERATIONS, Population
+from bench.sweep.plan import MAXIMAL_FEDERATIONS, Population, lasting
 from bench.sweep.store import FORMAT
 from bench.types import DataError, Federation, Outcome, RunSpec, content_hash
 
 Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, best aggregated validation loss so far
+Made = TypeVar("Made")
 
 
-KEPT = 2 * MAXIMAL_FEDERATIONS
-_loaded: dict[str, Federation] = {}  # by data and options, the oldest first
+class Latest(Generic[Made]):
+    """What was made of runs' data, as much of it as two populations need; the oldest is forgotten first."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Made] = {}
+
+    def of(self, run: RunSpec, make: Callable[[RunSpec], Made]) -> Made:
+        """What was made for a run that sees the same data, or is made now."""
+        if (key := data_key(run)) not in self._made:
+            made = make(run)
+            if len(self._made) >= 2 * MAXIMAL_FEDERATIONS:
+                del self._made[next(iter(self._made))]
+            self._made[key] = made
+        return self._made[key]
+
+
+def data_key(run: RunSpec) -> str:
+    """The same for runs that see the same data."""
+    return content_hash(dict(run.data))
+
+
+_loaded: Latest[Federation] = Latest()
 
 
 @dataclass(frozen=True)
@@ -32,8 +54,8 @@ class Site:
     every_seconds: float = 300.0
 
     def federation(self, run: RunSpec) -> Federation:
-        """The run's data; seeds that share their data share the object."""
-        return federation(self.root, run)
+        """The run's data, loaded once for all populations that see them; a fingerprint that differs is an error."""
+        return _loaded.of(run, partial(load, self.root))
 
 
 def train(population: Population, site: Site, tell: Tell = lambda finished, rounds, best: None) -> list[dict[str, Any]]:
@@ -67,19 +89,7 @@ def train(population: Population, site: Site, tell: Tell = lambda finished, roun
 
 def _as_ended(run: RunSpec, outcome: Outcome) -> RunSpec:
     """The run that was really made: a setting dropped at a rung is a run of so many rounds."""
-    rounds = len(outcome.validation)
-    return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
-
-
-def federation(root: Path | None, run: RunSpec) -> Federation:
-    """The run's data, loaded once for all populations of a worker that see them."""
-    key = content_hash({"root": str(root), "data": run.data})
-    if key not in _loaded:
-        loaded = load(root, run)
-        if len(_loaded) >= KEPT:
-            del _loaded[next(iter(_loaded))]
-        _loaded[key] = loaded
-    return _loaded[key]
+    return lasting(run, len(outcome.validation))
 
 
 def load(root: Path | None, run: RunSpec) -> Federation:
@@ -122,7 +132,7 @@ def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, 
         "parameters": outcome.parameters,
         "path": outcome.path,
         "clients": [client.name for client in federation.clients],
-        "test_sizes": [len(client.test) if client.test else 0 for client in federation.clients],
+        "test_sizes": federation.test_sizes,
         "synthetic": federation.synthetic,
         "versions": {"silobench": __version__, "torch": version("torch")},
     }

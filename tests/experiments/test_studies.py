@@ -422,7 +422,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, 
     monkeypatch.setattr(engine, "run", run)
     monkeypatch.setattr(engine, "choose", stacked)
     monkeypatch.setattr(work, "load_dataset", load)
-    monkeypatch.setattr(work, "_loaded", {})
+    monkeypatch.setattr(work, "_loaded", work.Latest())
     monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
 
 

@@ -78,7 +78,7 @@ def closed(tmp_path, monkeypatch):
         return dataclasses.replace(federation(), prepare=prepare)
 
     monkeypatch.setattr(work, "load_dataset", load)
-    monkeypatch.setattr(work, "_loaded", {})
+    monkeypatch.setattr(work, "_loaded", work.Latest())
     return tmp_path / "gate"
 
 
@@ -124,8 +124,8 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
     try:
         executor = OnRay(None, Site(None, None), ignore)
         run, other = POPULATIONS[0].runs
-        put = executor._put(run)
-        assert executor._put(other) == put
+        put = executor._data.of(run, executor._put)
+        assert executor._data.of(other, executor._put) == put
         (_, one), (_, again) = ray.get(put), ray.get(put)
         assert one.fingerprint == run.data["fingerprint"]
         for ours, theirs, same in zip(federation().clients, one.clients, again.clients, strict=True):

@@ -70,7 +70,7 @@ def toy_data(monkeypatch):
 def serve(monkeypatch, load) -> None:
     """Every data set is what ``load`` makes of its options."""
     monkeypatch.setattr(work, "load_dataset", load)
-    monkeypatch.setattr(work, "_loaded", {})
+    monkeypatch.setattr(work, "_loaded", work.Latest())
     monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
 
 
