@@ -40,13 +40,16 @@ class Search:
 
 
 def best_validation(record: Record | None, rounds: int | None = None) -> float:
-    """The lowest aggregated validation loss of all, or the first so many, rounds.
+    """The lowest aggregated validation loss of all rounds, or of the first ``rounds`` as any longer run has them.
 
     Infinite for a run that is missing, diverged or has none.
     """
     if record is None or record["status"] == "diverged":
         return math.inf
-    return min((loss for loss in record["aggregated"][:rounds] if loss is not None), default=math.inf)
+    losses = record["aggregated"][:rounds]
+    if rounds == len(record["aggregated"]) and "untuned" in record:
+        losses = [*losses[:-1], record["untuned"]]
+    return min((loss for loss in losses if loss is not None), default=math.inf)
 
 
 RULES: dict[Rule, Callable[[Record | None], float]] = {"best-val": best_validation}

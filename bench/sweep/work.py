@@ -117,6 +117,7 @@ def _one_thread() -> Iterator[None]:
 
 def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, Any]:
     """What is kept of one run: plain containers, and nothing (time, machine) that differs when it is repeated."""
+    untuned = {} if outcome.untuned is None else {"untuned": outcome.untuned}
     return {
         "format": FORMAT,
         "run": run.hash,
@@ -126,6 +127,7 @@ def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, 
         "scores": outcome.scores,
         "validation": outcome.validation,
         "aggregated": outcome.aggregated,
+        **untuned,
         "curves": outcome.curves,
         "traces": outcome.traces,
         "communication": outcome.communication,

@@ -21,6 +21,7 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     population = rounds.population
     tested = {rule: testing.scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
     validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
+    untuned = None if trained.untuned is None else rounds.aggregated(trained.untuned)
     travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
     made = []
     for h, s in rounds.mapper.indices("HS"):
@@ -44,6 +45,7 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 path=rounds.mapper.path,
                 curves=_curves(population, trained, h, s),
                 traces=_traces(rounds, trained, h, s),
+                untuned=None if untuned is None else _plain(untuned[h, s].item()),
             )
         )
     return made

@@ -151,6 +151,7 @@ class Trained:
     curves: list[Tensor] = field(default_factory=list)  # of each tested round (metrics, H, S, clients)
     traces: dict[str, list[Tensor]] = field(default_factory=dict)  # what is watched -> of each round (H, S, C, ...)
     diverged: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)  # by (h, s)
+    untuned: Tensor | None = None  # losses (H, S, C) of the last round before a tuning that only this round has
 
     @property
     def validation(self) -> Tensor:
@@ -316,9 +317,12 @@ class Rounds:
     def evaluated(self, running: Running) -> Trained:
         """What is left once the last round's personal models are validated, and kept where a rule says so."""
         trained, round_ = running.trained, running.rounds - 1
+        algorithm, last = self.population.algorithm, running.rounds == self.population.budget.rounds
         self._begin_round(round_)
-        personal = self._personal(self._evaluated(running.clients, running.received))
-        loss = self._validate(personal)
+        personal = self._personal(self._evaluated(running.clients, running.received, algorithm.tuning(last)))
+        loss, untuned = self._validate(personal), None
+        if last and algorithm.tuning(last) != (epochs := algorithm.tuning(last=False)):
+            untuned = self._validate(self._personal(self._evaluated(running.clients, running.received, epochs)))
         best, checkpoints = self._checkpoint(trained, personal, loss)
         tested = running.rounds in self.population.budget.tested
         return dataclasses.replace(
@@ -328,6 +332,7 @@ class Rounds:
             losses=[*trained.losses, torch.where(self.validation_weights > 0, loss, torch.nan)],
             curves=[*trained.curves, testing.curve_point(self, personal)] if tested else trained.curves,
             diverged={**self._diverged(round_, personal, loss), **trained.diverged},
+            untuned=untuned,
         )
 
     def trial(self) -> None:
@@ -367,10 +372,9 @@ class Rounds:
     def _validation_samples(self) -> tuple[Grid, ...]:
         return self.mapper.weighted(self.population, self._validation)
 
-    def _evaluated(self, clients: Grid, received: Grid) -> Grid:
+    def _evaluated(self, clients: Grid, received: Grid, epochs: int) -> Grid:
         """The clients as they are evaluated: with the aggregate, tuned on it, or as local steps have left them."""
         algorithm, budget = self.population.algorithm, self.population.budget
-        epochs = algorithm.tuning(last=self.round == budget.rounds - 1)
         if not epochs and (algorithm.before_aggregation or budget.evaluate == "trained"):
             return clients
         started = self._start(clients, received)

@@ -291,6 +291,21 @@ def test_halving_keeps_dropped_runs_as_runs_of_fewer_rounds(study, tmp_path, tra
     assert trained == [18]
 
 
+@pytest.mark.parametrize("algorithm", ["fedbabu", "local_adaptation"])
+def test_a_race_is_judged_by_losses_before_the_last_round_s_tuning(study, tmp_path, monkeypatch, algorithm):
+    """A dropped run has a tuned loss at its rung, one that went on has not: they are compared as the race did."""
+    halved = study(
+        f'[methods.tuned]\nalgorithm = {{{{ name = "{algorithm}", epochs = 20 }}}}\nmodel = "mlp"\n',
+        "range.lr = {{ low = 1.0, high = 10.0, log = true }}\n",  # tuned, the higher are better
+        '[methods.tuned.search]\nkind = "halving"\ntrials = 9\nfirst = 1\nreduction = 3\n',
+        "[methods.tuned.budget]\nrounds = 9\n",
+    )
+    store = Store(tmp_path / "runs")
+    found = run_study(halved, store)
+    monkeypatch.setattr(engine, "run", None)  # nothing is trained again
+    assert run_study(halved, store) == found
+
+
 def test_options_of_model_data_and_budget_are_searched_like_numbers(study, tmp_path, trained):
     searched = study(
         '[methods.fedavg]\nmodel = "mlp"\nfixed.lr = 0.1\n'
