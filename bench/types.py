@@ -298,8 +298,8 @@ class Outcome:
     ``curves`` holds {"rounds": [...], "scores": {metric: [[value of each client] at each point]}}: each client's own
     model (a pooled one: the model of all) on the client's test samples, after so many rounds; empty without
     ``Budget.test_every``. ``traces`` holds what an algorithm watches, {name: [[number or list of each client] of each
-    round]}. Neither decides anything. ``untuned`` is the aggregated loss of the last round before a tuning that no other
-    round has: what a longer run would have had there.
+    round]}. Neither decides anything. ``untuned`` is the aggregated loss of the last round before a tuning that no
+    other round has: what a longer run would have had there.
     """
 
     hyperparameters: Mapping[str, float]
