@@ -80,7 +80,7 @@ class Mapper(ABC):
     @abstractmethod
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        weights: Mapping[Index, tuple[Tensor, Tensor]], size: int | None,
+        weights: Mapping[Index, tuple[Tensor, Tensor]], size: int,
     ) -> Tensor:  # fmt: skip
         """Sums (H, S, C) of ``hook(*grids, x, y, weight)`` over samples.
 
@@ -94,7 +94,7 @@ class Mapper(ABC):
     @abstractmethod
     def outputs(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        inputs: Mapping[Index, Tensor], size: int | None,
+        inputs: Mapping[Index, Tensor], size: int,
     ) -> dict[Index, Tensor]:  # fmt: skip
         """For each (seed, client) with ``inputs`` (n, ...), the results (H, n, k) of ``hook(*grids, x)``."""
 
@@ -191,7 +191,7 @@ class Stack(Mapper):
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        weights: Mapping[Index, tuple[Tensor, Tensor]], size: int | None,
+        weights: Mapping[Index, tuple[Tensor, Tensor]], size: int,
     ) -> Tensor:  # fmt: skip
         x, y, weight = self.weighted(source, weights)
         return self.map("loss", hook, [*kinds, "SC", "SC", "SC"], *grids, x, y, weight)
@@ -209,7 +209,7 @@ class Stack(Mapper):
 
     def outputs(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        inputs: Mapping[Index, Tensor], size: int | None,
+        inputs: Mapping[Index, Tensor], size: int,
     ) -> dict[Index, Tensor]:  # fmt: skip
         width = max(len(x) for x in inputs.values())
         example = next(iter(inputs.values()))
@@ -352,24 +352,24 @@ class Loop(Mapper):
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        weights: Mapping[Index, tuple[Tensor, Tensor]], size: int | None,
+        weights: Mapping[Index, tuple[Tensor, Tensor]], size: int,
     ) -> Tensor:  # fmt: skip
         total = torch.zeros([self.sizes[axis] for axis in "HSC"])
         for index in self.indices("HSC"):
             fixed = self._pick(grids, kinds, "HSC", index)
             rows, weight = weights[index[1:]]
-            for part, share in zip(_parts(rows, size), _parts(weight, size), strict=True):
+            for part, share in zip(torch.split(rows, size), torch.split(weight, size), strict=True):
                 x, y = source.samples[index[1:]][part]
                 total[index] += self._call("loss", hook, "HSC", index, (*fixed, source.look(x), y, share))
         return total
 
     def outputs(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
-        inputs: Mapping[Index, Tensor], size: int | None,
+        inputs: Mapping[Index, Tensor], size: int,
     ) -> dict[Index, Tensor]:  # fmt: skip
         def output(h: int, s: int, c: int, x: Tensor) -> Tensor:
             fixed = self._pick(grids, kinds, "HSC", (h, s, c))
-            parts = (source.look(part) for part in _parts(x, size))
+            parts = (source.look(part) for part in torch.split(x, size))
             return torch.cat([self._call("outputs", hook, "HSC", (h, s, c), (*fixed, part)) for part in parts])
 
         settings = range(self.sizes["H"])
@@ -432,10 +432,6 @@ def _in_order(state: Any, after: Any, leaf: Callable[[Tensor, Tensor], Tensor] =
 def _all_finite(leaf: Tensor) -> bool:
     # A sum is ten times as quick to look at, but large numbers may have an infinite one.
     return bool(torch.isfinite(leaf.sum())) or bool(torch.isfinite(leaf).all())
-
-
-def _parts(rows: Tensor, size: int | None) -> tuple[Tensor, ...]:
-    return (rows,) if size is None else torch.split(rows, size)
 
 
 def _vmapped(hook: Hook, kinds: Sequence[str], over: str) -> Hook:
