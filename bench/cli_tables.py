@@ -115,8 +115,15 @@ def reproduce_paper(paper: str, profile: str, place: Place, how: How) -> bool:
 def report(profile: str, place: Place, site: Path) -> bool:
     """Write every table and figure that has records for all its methods, and the site of them all.
 
-    Nothing is trained. False if a cell is missing or diverged.
+    Nothing is trained or downloaded. False if a cell is missing or diverged.
     """
+    from bench.data import fetch
+
+    with fetch.forbidden("a report"):
+        return _report(profile, place, site)
+
+
+def _report(profile: str, place: Place, site: Path) -> bool:
     from bench.report import making, pages
     from bench.report.site import write
     from bench.spec import joint, published, read
@@ -141,8 +148,13 @@ def report(profile: str, place: Place, site: Path) -> bool:
     for name, joined in joint("tables").items():
         section = joined.tables[name]
         if done & {column.table for column in section.columns}:
-            columns = _columns(section, profile, place, None)
-            whole &= making.joint(joined, name, columns, place.out, into=made[joined.file.parent])
+            columns, into = _columns(section, profile, place, None), made[joined.file.parent]
+            complete = making.joint(joined, name, columns, place.out, into=into)
+            # Ranks need every run.
+            for figure in joined.figures.values() if complete else ():
+                if figure.table == name:
+                    making.diagram(joined, figure.id, columns, place.out, into=into)
+            whole &= complete
     print(*write(pages.gather(made, place.store), site), sep="\n")
     return whole
 

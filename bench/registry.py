@@ -117,7 +117,7 @@ def hyperparameter_defaults(algorithm: str) -> dict[str, Any]:
 
 def search_ranges(algorithm: str) -> dict[str, tuple[float, float] | None]:
     """Between which values each of an algorithm's own hyper-parameters is searched, None where it says nothing."""
-    fields = _declared_fields(algorithm).items()
+    fields = _declared_fields(_entry("algorithms", algorithm)).items()
     return {
         name: None if field.log is None else _literal(field.file, name, field.log)
         for name, field in fields
@@ -205,15 +205,15 @@ class _Field:
     log: ast.expr | None
 
 
-def _declared_fields(algorithm: str) -> dict[str, _Field]:
+@cache
+def _declared_fields(algorithm: Entry) -> dict[str, _Field]:
     """An algorithm's fields by name, inherited ones first."""
-    node, entries = _definition("algorithms", algorithm), catalogue("algorithms")
+    node = _definition("algorithms", algorithm.name)
     assert isinstance(node, ast.ClassDef)
     found: dict[str, _Field] = {}
-    for entry in entries.values():
+    for entry in catalogue("algorithms").values():
         if entry.definition in _parents(node):
-            found |= _declared_fields(entry.name)
-    file = entries[algorithm].file
+            found |= _declared_fields(entry)
     for statement in node.body:
         match statement:
             case ast.AnnAssign(annotation=annotation) if "ClassVar" in ast.unparse(annotation):
@@ -223,9 +223,9 @@ def _declared_fields(algorithm: str) -> dict[str, _Field]:
                 value=ast.Call(func=ast.Name(id="searchable"), args=[value, *_], keywords=more),
             ):
                 log = next((keyword.value for keyword in more if keyword.arg == "log"), None)
-                found[name] = _Field(file, value, searchable=True, log=log)
+                found[name] = _Field(algorithm.file, value, searchable=True, log=log)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                found[name] = _Field(file, value, searchable=False, log=None)
+                found[name] = _Field(algorithm.file, value, searchable=False, log=None)
     return found
 
 
@@ -236,7 +236,7 @@ def _parents(node: ast.ClassDef) -> list[str]:
 
 def _fields(algorithm: str, *, searchable: bool) -> dict[str, Any]:
     """Names and defaults of an algorithm's fields: hyper-parameters if ``searchable``, else options."""
-    fields = _declared_fields(algorithm).items()
+    fields = _declared_fields(_entry("algorithms", algorithm)).items()
     return {name: _literal(field.file, name, field.default) for name, field in fields if field.searchable is searchable}
 
 

@@ -10,7 +10,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -270,13 +270,13 @@ class RunSpec:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain containers, as written into the record."""
-        # asdict of the whole would copy every option of ten thousand runs that share them.
+        # asdict would copy every option of ten thousand runs that share them, and look for more within every number.
         return {
             "data": self.data,
             "algorithm": self.algorithm,
             "model": self.model,
             "hyperparameters": self.hyperparameters,
-            "budget": asdict(self.budget),
+            "budget": dict(vars(self.budget)),
             "seed": self.seed,
         }
 

@@ -7,6 +7,8 @@ import json
 import pandas as pd
 import pytest
 
+from bench.data import fetch
+
 STUDY = """
 title = "Digits, {name}"
 seeds = [1, 2]
@@ -143,6 +145,28 @@ def test_a_joint_table_is_made_of_its_studies(silobench, tmp_path):
     status, out, _ = silobench("reproduce-figure", "digits/both-ranks", "--profile", "short", "--quiet")
     assert status == 0
     assert written(out) == [f"results/tables/digits/both-ranks-short.{form}" for form in ("pdf", "png")]
+
+
+def test_a_report_holds_joint_tables_and_their_diagrams(silobench, tmp_path):
+    short = ("--profile", "short")
+    assert silobench("reproduce-table", "digits/both", *short, "--quiet")[0] == 0
+    status, out, _ = silobench("report", *short)
+    assert status == 0
+    assert {f"results/tables/digits/{name}-short.png" for name in ("heat", "both-ranks")} <= set(written(out))
+    page = (tmp_path / "results/report/digits.html").read_text()
+    assert "<figcaption>Digits twice, ranked (short profile)</figcaption>" in page
+
+
+def test_a_report_downloads_nothing(silobench, experiments, tmp_path, monkeypatch):
+    for name in ("BENCH_DATA", "BENCH_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(fetch, "_download", None)  # a call would end in a TypeError
+    (experiments / "one.toml").write_text(STUDY.format(name="one", lr=0.1).replace('"digits"', '"cifar10"'))
+    status, _, err = silobench("report")
+    assert status == 0
+    assert "one.toml: left out, " in err
+    assert "a report forbids to download it" in err
 
 
 def test_a_column_without_data_is_missing_and_ranked_around_only_when_told(silobench, experiments):

@@ -59,7 +59,7 @@ def _judged(spec: TableSpec, cell: Cell, silo: Cell | None) -> Cell:
     if cell.mean is None or cell.printed is None or spec.profile != PAPER:
         return cell
     means = (silo.mean, silo.printed) if silo and cell.method != spec.silo else (None, None)
-    return replace(cell, verdict=verdict(cell.mean, _radius(spec, cell), cell.printed, cell.printed_ci95, *means))
+    return replace(cell, verdict=verdict(cell.mean, reach(spec, cell), cell.printed, cell.printed_ci95, *means))
 
 
 def _starred(spec: TableSpec, cell: Cell, silo: Cell) -> Cell:
@@ -74,8 +74,8 @@ def _starred(spec: TableSpec, cell: Cell, silo: Cell) -> Cell:
     )
 
 
-def _radius(spec: TableSpec, cell: Cell) -> float | None:
-    """What a printed number may be off by on our side."""
+def reach(spec: TableSpec, cell: Cell) -> float | None:
+    """What a printed number may be off by on our side: the cell's radius, or that of one further run."""
     return stats.further_run(cell.ci95, cell.n_seeds) if spec.one_run else cell.ci95
 
 
@@ -114,7 +114,7 @@ def agreement(table: Table) -> Agreement | None:
     starred = [cell for cell in cells if cell.printed_above_silo]
     return Agreement(
         cells=within(
-            (cell.mean, _radius(table.spec, cell), cell.printed, cell.printed_ci95)
+            (cell.mean, reach(table.spec, cell), cell.printed, cell.printed_ci95)
             for cell in cells
             if cell.printed is not None
         ),

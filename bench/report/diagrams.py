@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
-from bench.report.figures import BLACK, BLUE, COLUMN, STYLE, save, wrapped
 from bench.report.ranks import RankReport
+from bench.report.style import BLACK, BLUE, COLUMN, STYLE, save, wrapped
 
 # Inches: from one line of text to the next, free at either side, between a name and its line.
 LINE, MARGIN, GAP = 0.14, 0.08, 0.03

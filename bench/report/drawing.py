@@ -43,8 +43,7 @@ def draw(
 
     Raises :class:`SilobenchError` when there is nothing to draw yet.
     """
-    records = [record for name in figure.methods for record in chosen[name].records if record is not None]
-    title = titled(figure.title, any(record["synthetic"] for record in records), study.profile)
+    title = title_of(study, figure, chosen, tables)
     match figure:
         case BarsSection():
             from bench.report.figures import bars
@@ -69,6 +68,13 @@ def draw(
 
             by_client, clients, synthetic = counts(study.shown_data(figure))
             return partition(by_client, clients, stem, title=titled(figure.title, synthetic, study.profile))
+
+
+def title_of(study: StudySpec, figure: FigureSection, chosen: Mapping[str, Chosen], tables: Mapping[str, Table]) -> str:
+    """The figure's title, marked over synthetic data and in another profile than the paper's."""
+    records = [record for name in figure.methods for record in chosen[name].records if record is not None]
+    synthetic = any(record["synthetic"] for record in records) or any(tables[name].synthetic for name in figure.drawn)
+    return titled(figure.title, synthetic, study.profile)
 
 
 def ranks(figure: RanksSection, table: Table, stem: Path) -> list[Path]:
@@ -145,9 +151,7 @@ def _trajectories(figure: TrajectoriesSection, record: Record, stem: Path, title
 
     watched = _watched(figure.id, record, figure.trace)
     if figure.absolute:
-        watched = [
-            [[abs(v) for v in value] if isinstance(value, Sequence) else abs(value) for value in of] for of in watched
-        ]
+        watched = [[_absolute(value) for value in of] for of in watched]
     what = f"|{figure.trace}|" if figure.absolute else figure.trace
     title = f"{title}, seed {record['spec']['seed']}"
     return lines.trajectories(watched, record["clients"], stem, title=title, what=what, client=figure.client)

@@ -5,9 +5,7 @@ Importing this loads matplotlib, so import it where something is drawn.
 
 from __future__ import annotations
 
-import io
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,28 +19,31 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from bench.files import write_whole
 from bench.report import stats
+from bench.report.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    DIAMOND,
+    GREY,
+    HATCHES,
+    ORANGE,
+    PAGE,
+    PALE,
+    STYLE,
+    face,
+    heading,
+    height_of,
+    key,
+    name_ticks,
+    save,
+    worded,
+    wrapped,
+)
 from bench.report.tables import HEADINGS, Cell, Table, titled
 from bench.types import SilobenchError
 
-# Okabe and Ito, "Color Universal Design", 2008: told apart with every common form of colour blindness.
-BLUE, ORANGE, GREY, PALE, BLACK = "#0072B2", "#E69F00", "#888888", "#BBBBBB", "#000000"
-# As in FENDA-FL's Figures 6 and 7: solid for the server's checkpoint, hatched for local ones.
-HATCHES = {"latest": "....", "global": "", "local": "/////", "best-test (oracle)": "xxxx", "best-val": "\\\\\\\\\\"}
-COLUMN, PAGE = 3.4, 7.0  # inches
-STYLE: dict[Any, Any] = {
-    "font.size": 7,
-    "axes.titlesize": 7,
-    "figure.titlesize": 8,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "hatch.linewidth": 0.5,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-}
-DIAMOND: dict[str, Any] = {"marker": "D", "mfc": "white", "mec": BLACK, "ms": 3, "mew": 0.7, "lw": 0.7, "color": BLACK}
+TURN = 60  # degrees that long names below bars are turned by
 
 
 def bars(tables: Sequence[Table], stem: Path, *, title: str) -> list[Path]:
@@ -55,18 +56,17 @@ def bars(tables: Sequence[Table], stem: Path, *, title: str) -> list[Path]:
     """
     widths = [0.6 + 0.2 * len(_drawn(table)) for table in tables]
     width = min(max(COLUMN, sum(widths)), PAGE)
+    height = 2.1 + max(height_of(_drawn(table), TURN) for table in tables)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, 2.6), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         panels = figure.subplots(1, len(tables), width_ratios=widths, squeeze=False)[0]
         for axes, table, share in zip(panels, tables, widths, strict=True):
             _panel(axes, table)
             if len(tables) > 1:
                 axes.set_title(wrapped(table.title, width * share / sum(widths)))
-        whole = titled(title, any(table.synthetic for table in tables), tables[0].spec.profile)
-        figure.suptitle(wrapped(whole, width))
-        key = {entry.get_label(): entry for table in tables for entry in _key(table)}
-        columns = 3 if width < 5 else len(key)
-        figure.legend(handles=list(key.values()), ncols=columns, loc="outside lower center", handlelength=1.4)
+        heading(figure, titled(title, any(table.synthetic for table in tables), tables[0].spec.profile))
+        entries = {entry.get_label(): entry for table in tables for entry in _key(table)}
+        key(figure, list(entries.values()))
         return save(figure, stem)
 
 
@@ -104,9 +104,9 @@ def alpha_study(
         axes.set_xscale("log")
         axes.set_xticks(sorted(runs))
         axes.minorticks_off()
-        figure.suptitle(wrapped(title, COLUMN))
-        axes.set(xlabel="learning rate of α", ylabel=metric)
-        axes.legend()
+        heading(figure, title)
+        axes.set(xlabel="learning rate of α", ylabel=worded(metric))
+        key(figure, axes.get_legend_handles_labels()[0])
         return save(figure, stem)
 
 
@@ -118,33 +118,25 @@ def partition(counts: Sequence[Sequence[int]], clients: Sequence[str], stem: Pat
     """
     by_client = np.array(counts)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
+        figure = Figure(figsize=(PAGE, max(2.6, 0.6 + 0.13 * max(by_client.shape))), layout="constrained")
         left, right = figure.subplots(1, 2)
         classes = [str(k) for k in range(by_client.shape[1])]
         _stacked(left, by_client, classes, list(clients), "class", "client")
         _stacked(right, by_client.T, list(clients), classes, "client", "class")
-        figure.suptitle(wrapped(title, PAGE))
+        heading(figure, title)
         return save(figure, stem)
 
 
 def _stacked(axes: Axes, parts: NDArray[Any], bars: list[str], names: list[str], along: str, of: str) -> None:
-    """Bars stacked from ``parts`` (names, bars); neighbours differ in lightness, which every eye can tell."""
-    shades = mpl.colormaps["cividis"](np.linspace(0, 1, len(names)))
+    """Bars stacked from ``parts`` (names, bars)."""
     bottom = np.zeros(len(bars))
-    for name, part, shade in zip(names, parts, shades, strict=True):
-        axes.bar(range(len(bars)), part, bottom=bottom, color=shade, edgecolor="white", linewidth=0.3, label=name)
+    for number, (name, part) in enumerate(zip(names, parts, strict=True)):
+        axes.bar(range(len(bars)), part, bottom=bottom, linewidth=0.2, label=name, **face(number))
         bottom = bottom + part
-    long = max(map(len, bars)) > 3
-    axes.set_xticks(range(len(bars)), bars, rotation=60 if long else 0, ha="right" if long else "center")
+    name_ticks(axes, bars, TURN)
     axes.set_xlabel(along)
     axes.set_ylabel("training samples")
-    axes.legend(title=of, fontsize=5, title_fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1)
-
-
-def wrapped(title: str, width: float) -> str:
-    """``title`` broken to fit a panel ``width`` inches wide, of which the axis takes half an inch."""
-    characters_per_inch = 14
-    return textwrap.fill(title, int((width - 0.5) * characters_per_inch), break_on_hyphens=False)
+    axes.legend(title=of, fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.4)
 
 
 def _drawn(table: Table) -> list[str]:
@@ -165,12 +157,11 @@ def _panel(axes: Axes, table: Table) -> None:
         for number, cell in enumerate(cells):
             _bar(axes, cell, place - 0.4 + width * (number + 0.5), width, _colour(table, method), floor)
     _silo(axes, table)
-    labels = [_label(method) for method in methods]
-    axes.set_xticks(range(len(methods)), labels, rotation=60, ha="right", rotation_mode="anchor")
+    name_ticks(axes, [_label(method) for method in methods], TURN)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_ylim(floor, max(ends) + 0.05 * (max(ends) - floor))
-    axes.set_ylabel(f"{table.spec.metric} (axis from {floor:g})")
+    axes.set_ylabel(f"{worded(table.spec.metric)} (axis from {floor:g})")
 
 
 def _ends(cell: Cell) -> list[float]:
@@ -198,7 +189,8 @@ def _bar(axes: Axes, cell: Cell, x: float, width: float, colour: str, floor: flo
         axes.bar(
             x, cell.mean - floor, width, bottom=floor, facecolor=colour, edgecolor="white", hatch=hatch, linewidth=0.3
         )
-        axes.errorbar(x, cell.mean, cell.ci95 or 0.0, fmt="none", ecolor=BLACK, lw=0.8, capsize=1.5)
+        if cell.ci95 is not None:
+            axes.errorbar(x, cell.mean, cell.ci95, fmt="none", ecolor=BLACK, lw=0.8, capsize=1.5)
     if cell.printed is not None:
         axes.errorbar(x, cell.printed, cell.printed_ci95 or 0.0, **DIAMOND)
 
@@ -215,34 +207,23 @@ def _silo(axes: Axes, table: Table) -> None:
         if cell.mean is not None:
             radius = cell.ci95 or 0.0
             axes.axhline(cell.mean, color=BLACK, ls="--", lw=0.8)
-            axes.axhspan(cell.mean - radius, cell.mean + radius, color=BLACK, alpha=0.1, lw=0)
+            axes.axhspan(cell.mean - radius, cell.mean + radius, color=BLACK, alpha=0.1, lw=0, zorder=0)
 
 
 def _key(table: Table) -> list[Artist]:
     """What hatches, colours, line and diamonds mean."""
     drawn = _drawn(table)
-    key: list[Artist] = [
+    entries: list[Artist] = [
         Patch(facecolor=BLUE, edgecolor="white", hatch=HATCHES[checkpoint], label=HEADINGS[checkpoint])
         for checkpoint in table.checkpoints
         if any(table.cell(method, checkpoint) for method in drawn)
     ]
     if any(method.endswith(" L") for method in drawn):
-        key.append(Patch(facecolor=ORANGE, label="large model"))
+        entries.append(Patch(facecolor=ORANGE, label="large model"))
     if set(drawn) & set(table.spec.baselines):
-        key.append(Patch(facecolor=GREY, label="baseline"))
+        entries.append(Patch(facecolor=GREY, label="baseline"))
     if table.spec.silo and len(drawn) < len(table.spec.rows):
-        key.append(Line2D([], [], color=BLACK, ls="--", lw=0.8, label=table.spec.silo))
+        entries.append(Line2D([], [], color=BLACK, ls="--", lw=0.8, label=table.spec.silo))
     if any(cell.printed is not None for cell in table.overall):
-        key.append(Line2D([], [], ls="", label="printed", **DIAMOND))
-    return key
-
-
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Both forms, without the dates and versions that would make equal figures differ."""
-    forms: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None, "Producer": None}, "png": {"Software": None}}
-    paths = []
-    for form, metadata in forms.items():
-        content = io.BytesIO()
-        figure.savefig(content, format=form, metadata=metadata, dpi=300)
-        paths.append(write_whole(stem.with_name(f"{stem.name}.{form}"), content.getvalue()))
-    return paths
+        entries.append(Line2D([], [], ls="", label="printed", **DIAMOND))
+    return entries

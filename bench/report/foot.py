@@ -37,7 +37,7 @@ def made(
         by_seeds.setdefault(choice.seeds, []).append(names[key])
     for seeds, methods in by_seeds.items():
         whose = f" ({', '.join(methods)})" if len(by_seeds) > 1 else ""
-        yield f"Seeds{whose}: {', '.join(map(str, seeds))}."
+        yield f"Seeds{whose}: {listed(seeds)}."
     if any(curves.ORACLE in row.checkpoints for row in spec.rows):
         yield (
             f"{curves.ORACLE}: the round with the highest mean over clients of the test score, as the paper picks it; "
@@ -48,6 +48,18 @@ def made(
     if unscored:
         yield f"Not scored, for want of test samples: {', '.join(clients[number] for number in sorted(unscored))}."
     yield from _undefined(spec, used, clients)
+
+
+def listed(seeds: Collection[int]) -> str:
+    """Seeds in ascending order, three or more in a row as a range: "8, 10 to 12"; counted when more than ten."""
+    rows: list[list[int]] = []
+    for seed in sorted(seeds):
+        if rows and seed == rows[-1][-1] + 1:
+            rows[-1].append(seed)
+        else:
+            rows.append([seed])
+    shown = ", ".join(f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows)
+    return f"{shown} ({len(seeds)} seeds)" if len(seeds) > 10 else shown
 
 
 def _chosen(used: Mapping[str, Chosen], names: Mapping[str, str]) -> str:

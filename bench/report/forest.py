@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bench.report.compare import reach
 from bench.report.tables import Cell, Table
 
 WIDTH, MARGIN = 190, 9  # the margins leave room for half a tick's number
@@ -23,7 +24,7 @@ class Forest:
     @classmethod
     def of(cls, table: Table) -> Forest | None:
         """The axis on which all of the table's intervals fit, ours and printed; None without any number."""
-        ends = [end for cell in table.overall for end in _ends(cell)]
+        ends = [end for cell in table.overall for end in _ends(table, cell)]
         silos = [cell.mean for cell in table.overall if cell.method == table.spec.silo]
         return cls(min(ends), max(ends), silos[-1] if silos else None) if ends else None
 
@@ -52,7 +53,8 @@ class Forest:
         return [f"{number * step:.{digits}f}" for number in range(first, last + 1)]
 
 
-def _ends(cell: Cell) -> Iterator[float]:
-    for mean, radius in ((cell.mean, cell.ci95), (cell.printed, cell.printed_ci95)):
+def _ends(table: Table, cell: Cell) -> Iterator[float]:
+    ours = cell.ci95 if cell.printed is None else reach(table.spec, cell)
+    for mean, radius in ((cell.mean, ours), (cell.printed, cell.printed_ci95)):
         if mean is not None:
             yield from (mean - (radius or 0.0), mean + (radius or 0.0))

@@ -16,10 +16,24 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.report.figures import BLACK, COLUMN, DIAMOND, HATCHES, PAGE, STYLE, save, wrapped
-from bench.report.lines import COLOURS
+from bench.report.style import (
+    BLACK,
+    COLUMN,
+    DIAMOND,
+    PAGE,
+    STYLE,
+    face,
+    heading,
+    height_of,
+    key,
+    name_ticks,
+    save,
+    worded,
+)
 from bench.report.tables import HEADINGS, Cell, Table
 from bench.types import SilobenchError
+
+TURN = 30  # degrees that long names of clients are turned by
 
 
 def heatmap(table: Table, stem: Path, *, title: str) -> list[Path]:
@@ -33,8 +47,9 @@ def heatmap(table: Table, stem: Path, *, title: str) -> list[Path]:
         raise SilobenchError(f"figure of {table.spec.id}: no client has a number; run the missing ones first")
     printed = any(cell.printed is not None for _, cells in lines for cell in cells)
     width = min(max(COLUMN, 1.2 + 0.42 * values.shape[1]), PAGE)
+    height = 0.9 + (0.3 if printed else 0.2) * len(lines) + height_of(table.clients, TURN)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, 1.1 + (0.3 if printed else 0.2) * len(lines)), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots()
         shades = "cividis" if table.spec.sign > 0 else "cividis_r"
         image = axes.imshow(values, cmap=shades, aspect="auto")
@@ -43,15 +58,15 @@ def heatmap(table: Table, stem: Path, *, title: str) -> list[Path]:
                 behind = "white" if cell.mean is None else image.to_rgba(np.array(cell.mean))
                 words: dict[str, Any] = {"color": _readable_on(behind), "ha": "center", "va": "center", "fontsize": 5.5}
                 axes.text(column, row, _words(table, cell), **words)
-        axes.set_xticks(range(values.shape[1]), table.clients, rotation=30, ha="right", rotation_mode="anchor")
+        name_ticks(axes, table.clients, TURN)
         axes.set_yticks(range(len(lines)), [name for name, _ in lines])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         axes.set_xlabel("tested on")
         bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.02)
         bar.outline.set_visible(False)
-        bar.set_label(table.spec.metric + (" (printed in parentheses)" if printed else ""))
-        figure.suptitle(wrapped(title, width))
+        bar.set_label(worded(table.spec.metric) + (" (printed in parentheses)" if printed else ""))
+        heading(figure, title)
         return save(figure, stem)
 
 
@@ -75,23 +90,19 @@ def client_bars(table: Table, stem: Path, *, title: str) -> list[Path]:
     floor = max(math.floor((min(ends) - 0.01) * 20) / 20, 0.0)
     width = min(max(COLUMN, 0.6 + 0.09 * len(table.clients) * (len(lines) + 1)), PAGE)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, 2.6), layout="constrained")
+        figure = Figure(figsize=(width, 2.3 + height_of(table.clients, TURN)), layout="constrained")
         axes = figure.subplots()
         share = 0.8 / len(lines)
         for number, (_, cells) in enumerate(lines):
             for place, cell in enumerate(cells):
-                _bar(axes, cell, place - 0.4 + share * (number + 0.5), share, _face(number), floor)
-        long = max(map(len, table.clients)) > 3
-        axes.set_xticks(range(len(table.clients)), table.clients, rotation=30 if long else 0,
-                        ha="right" if long else "center")  # fmt: skip
+                _bar(axes, cell, place - 0.4 + share * (number + 0.5), share, face(number), floor)
+        name_ticks(axes, table.clients, TURN)
         axes.tick_params(axis="x", length=0)
         axes.set_xlabel(table.spec.block.removesuffix("s"))
-        axes.set_ylabel(f"{table.spec.metric} (axis from {floor:g})")
+        axes.set_ylabel(f"{worded(table.spec.metric)} (axis from {floor:g})")
         axes.set_ylim(floor, max(ends) + 0.05 * (max(ends) - floor))
-        key = [Patch(**_face(number), label=name) for number, (name, _) in enumerate(lines)]
-        columns = max(1, int(width / (0.4 + 0.055 * max(len(name) for name, _ in lines))))
-        figure.legend(handles=key, ncols=min(columns, len(key)), loc="outside lower center", handlelength=1.4)
-        figure.suptitle(wrapped(title, width))
+        key(figure, [Patch(**face(number), label=name) for number, (name, _) in enumerate(lines)])
+        heading(figure, title)
         return save(figure, stem)
 
 
@@ -123,22 +134,13 @@ def _words(table: Table, cell: Cell) -> str:
     return ours if cell.printed is None else f"{ours}\n({cell.printed:.{table.spec.digits}f})"
 
 
-def _face(number: int) -> dict[str, Any]:
-    """Colours, and hatches once they come again."""
-    hatches = list(HATCHES.values())
-    return {
-        "facecolor": COLOURS[number % len(COLOURS)],
-        "edgecolor": "white",
-        "hatch": ("", *(each for each in hatches if each))[number // len(COLOURS) % len(hatches)],
-    }
-
-
-def _bar(axes: Axes, cell: Cell, x: float, width: float, face: dict[str, Any], floor: float) -> None:
+def _bar(axes: Axes, cell: Cell, x: float, width: float, fill: dict[str, Any], floor: float) -> None:
     if cell.mean is None:
         place = axes.get_xaxis_transform()
         axes.text(x, 0.02, cell.note, transform=place, ha="center", va="bottom", rotation=90, fontsize=4)
         return
-    axes.bar(x, cell.mean - floor, width, bottom=floor, linewidth=0.2, **face)
-    axes.errorbar(x, cell.mean, cell.ci95 or 0.0, fmt="none", ecolor=BLACK, lw=0.5, capsize=0.8)
+    axes.bar(x, cell.mean - floor, width, bottom=floor, linewidth=0.2, **fill)
+    if cell.ci95 is not None:
+        axes.errorbar(x, cell.mean, cell.ci95, fmt="none", ecolor=BLACK, lw=0.5, capsize=0.8)
     if cell.printed is not None:
         axes.plot(x, cell.printed, **{**DIAMOND, "ms": 2})

@@ -17,12 +17,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from bench.report import stats
-from bench.report.figures import COLUMN, PAGE, STYLE, save, wrapped
+from bench.report.style import COLOURS, COLUMN, GREY, PAGE, STYLE, heading, height_of, key, name_ticks, save, worded
 from bench.types import SilobenchError
 
-# Okabe and Ito's colours without yellow, which is too pale for a line; after seven lines they come again, dashed.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("-", "--", ":", "-.")
+DASHES = ("-", "--", ":", "-.")  # after seven lines their colours come again, dashed
+TURN = 45  # degrees that long names of layers are turned by
 Runs = Sequence[Sequence[float | None]]  # of each run, a value after each of the rounds
 Watched = Sequence[Sequence[float | Sequence[float]]]  # after each round, of each client a number or a list
 
@@ -41,10 +40,10 @@ def curves(panels: Mapping[str, Mapping[str, tuple[Sequence[int], Runs]]], stem:
         for each, (score, lines) in zip(axes, panels.items(), strict=True):
             for number, (method, (rounds, runs)) in enumerate(lines.items()):
                 _curve(each, number, method, rounds, runs)
-            each.set(xlabel="round", ylabel=score)
+            each.set(xlabel="round", ylabel=worded(score))
             _whole_rounds(each)
         several = any(len(runs) > 1 for lines in panels.values() for _, runs in lines.values())
-        _key(figure, axes[0], *[Patch(color="#888888", alpha=0.3, lw=0, label="95 % t interval")] * several)
+        _key(figure, axes[0], *[Patch(color=GREY, alpha=0.3, lw=0, label="95 % t interval")] * several)
         return save(figure, stem)
 
 
@@ -101,37 +100,35 @@ def layers(
         raise SilobenchError(f"figure {title}: {len(names)} names for {count} layers; give one for each")
     shown = list(names) or [str(number) for number in range(1, count + 1)]
     with mpl.rc_context(STYLE):
-        figure, axes = _panels(len(panels), title)
+        figure, axes = _panels(len(panels), title, height_of(shown, TURN))
         for each, (what, lines) in zip(axes, panels.items(), strict=True):
             for number, line in enumerate(lines):
                 label = clients[number] if any(map(math.isfinite, line)) else f"{clients[number]}: undefined"
                 each.plot(range(count), line, marker="o", ms=2.5, label=label, **_style(number))
             if log:
                 each.set_yscale("log")
-            long = max(map(len, shown)) > 3
-            each.set_xticks(range(count), shown, rotation=45 if long else 0, ha="right" if long else "center")
-            each.set(xlabel="layer", ylabel=what)
+            name_ticks(each, shown, TURN)
+            each.set(xlabel="layer", ylabel=worded(what))
         _key(figure, axes[0])
         return save(figure, stem)
 
 
-def _panels(count: int, title: str) -> tuple[Figure, list[Axes]]:
-    width = COLUMN if count == 1 else PAGE
-    figure = Figure(figsize=(width, 2.7 if count < 3 else 2.1 * math.ceil(count / 2) + 0.5), layout="constrained")
+def _panels(count: int, title: str, names: float = 0.0) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels in rows of two, below each of which long ``names`` take so many inches."""
     columns = min(count, 2)
-    axes = figure.subplots(math.ceil(count / columns), columns, squeeze=False).flatten().tolist()
+    rows = math.ceil(count / columns)
+    width, height = (COLUMN if count == 1 else PAGE), 0.6 + rows * (2.0 + names)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
     for spare in axes[count:]:
         spare.set_axis_off()
-    figure.suptitle(wrapped(title, width))
+    heading(figure, title)
     return figure, axes[:count]
 
 
 def _key(figure: Figure, axes: Axes, *others: Patch) -> None:
-    """One key for all panels, below them."""
-    handles, labels = axes.get_legend_handles_labels()
-    handles, labels = [*handles, *others], [*labels, *(str(other.get_label()) for other in others)]
-    columns = max(1, int(figure.get_figwidth() / (0.45 + 0.055 * max(map(len, labels)))))
-    figure.legend(handles=handles, ncols=min(columns, len(labels)), loc="outside lower center", handlelength=2.2)
+    """One key for the lines of all panels."""
+    key(figure, [*axes.get_legend_handles_labels()[0], *others], handle=2.2)
 
 
 def _style(number: int) -> dict[str, Any]:

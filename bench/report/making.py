@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.report import effort, html
-from bench.report.drawing import Counts, draw, ranks
+from bench.report.drawing import Counts, draw, ranks, title_of
 from bench.report.joint import join
 from bench.report.pages import Made, describe
 from bench.report.site import Exhibit, Picture
-from bench.report.tables import Row, Table, TableSpec, build
+from bench.report.tables import Row, Table, TableSpec, build, titled
 from bench.spec import Joined, StudySpec, TableSection
 from bench.sweep.select import Search, choose
 from bench.types import Chosen
@@ -42,9 +42,8 @@ def write(
         made |= {each: table(study, settings, each) for each in figure.drawn if each not in made}
         files = draw(study, figure, searches, settings, made, out / study.stem(name), counts)
         print(*files, "", sep="\n")
-        picture = next(file for file in files if file.suffix == ".png")
-        shown = [made[each] for each in figure.drawn]
-        into.pictures.append(Picture(name, figure.title, picture, describe(figure, shown)))
+        title, shown = title_of(study, figure, settings, made), [made[each] for each in figure.drawn]
+        into.pictures.append(_picture(name, title, files, describe(figure, shown)))
     return not any(each.incomplete for each in made.values())
 
 
@@ -96,13 +95,24 @@ def joint(
     return not made.incomplete
 
 
-def diagram(joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False) -> bool:
+def diagram(
+    joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False,
+    into: Made | None = None,
+) -> bool:  # fmt: skip
     """Write the figure ``name`` (id) of a joint table; raises :class:`SilobenchError` when it is not to be ranked."""
     figure = joined.figures[name]
     made = _joined(joined, figure.table, columns, partial)
     suffix = made.spec.id.removeprefix(figure.table)
-    print(*ranks(figure, made, out / f"{name}{suffix}"), "", sep="\n")
+    files = ranks(figure, made, out / f"{name}{suffix}")
+    print(*files, "", sep="\n")
+    if into is not None:
+        title = titled(figure.title, made.synthetic, made.spec.profile)
+        into.pictures.append(_picture(name, title, files, describe(figure, [made])))
     return not made.incomplete
+
+
+def _picture(name: str, title: str, files: Iterable[Path], alt: str) -> Picture:
+    return Picture(name, title, next(file for file in files if file.suffix == ".png"), alt)
 
 
 def _joined(joined: Joined, name: str, columns: Mapping[str, Table | str], partial: bool) -> Table:

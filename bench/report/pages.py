@@ -7,11 +7,12 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from bench.registry import folder
 from bench.report import audit
 from bench.report.site import Cost, Exhibit, Page, Picture
-from bench.report.tables import Table
+from bench.report.tables import Table, TableSpec
 from bench.spec import (
     AlphaSection,
     BarsSection,
@@ -23,6 +24,7 @@ from bench.spec import (
     Published,
     RanksSection,
     TrajectoriesSection,
+    joint,
     published,
 )
 from bench.spec.exhibits import FigureSection
@@ -42,7 +44,7 @@ class Made:
 def gather(made: Mapping[Path, Made], store: Path) -> list[Page]:
     """A page for every folder of experiments/, by name; ``made`` is by folder, ``store`` knows the costs."""
     folders = {file.parent for file in folder("experiments").glob("*/*.toml")} | made.keys()
-    tables, figures = published("tables").values(), published("figures").values()
+    tables, figures = _entries("tables"), _entries("figures")
     return [
         _page(
             place,
@@ -90,9 +92,16 @@ def costs(store: Path, runs: Collection[str]) -> tuple[Cost, ...]:
     )
 
 
+def _entries(kind: Literal["tables", "figures"]) -> list[Published]:
+    """Every table or figure of experiments/, in the order of its paper; those over several studies are among them."""
+    several = [Published(name, getattr(joined, kind)[name].title, joined.file) for name, joined in joint(kind).items()]
+    return sorted([*published(kind).values(), *several], key=_place)
+
+
 def _page(place: Path, made: Made, store: Path, tables: Sequence[Published], figures: Sequence[Published]) -> Page:
     facts = tomllib.loads(file.read_text(encoding="utf-8")) if (file := place / "paper.toml").exists() else {}
-    shown = {exhibit.table.spec.id for exhibit in made.exhibits}
+    specs = [exhibit.table.spec for exhibit in made.exhibits]
+    shown = {spec.id.removesuffix(f"-{spec.profile}") for spec in specs}
     drawn = {picture.id for picture in made.pictures}
     absent = [entry.title for entry in tables if entry.id not in shown]
     absent += [entry.title for entry in figures if entry.id not in drawn]
@@ -100,13 +109,18 @@ def _page(place: Path, made: Made, store: Path, tables: Sequence[Published], fig
     return Page(
         paper=place.name,
         title=facts.get("title") or next((entry.title for entry in tables), place.name),
-        exhibits=tuple(made.exhibits),
-        pictures=tuple(made.pictures),
+        exhibits=tuple(sorted(made.exhibits, key=lambda exhibit: _place(exhibit.table.spec))),
+        pictures=tuple(sorted(made.pictures, key=_place)),
         absent=tuple(dict.fromkeys(absent)),
         notes=file.read_text(encoding="utf-8") if (file := place / "README.md").exists() else "",
         audit=audit.audit_folder(place) if (place / "audit.toml").exists() else None,
         costs=costs(store, runs),
     )
+
+
+def _place(named: Published | Picture | TableSpec) -> list[str | int]:
+    """Where something stands in the paper by the numbers in its id: Table 2 before Table 10, A.2 after both."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", named.id)]
 
 
 def _panel(table: Table) -> str:

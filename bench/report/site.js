@@ -38,9 +38,17 @@ function value(row, column) {
   return cell.dataset.sort ?? cell.textContent.trim();
 }
 
+// What a cell begins with, as a number: 11340 of "11,340", 0.71 of "0.71 ± 0.02"; NaN of words.
+function number(text) {
+  const found = /^[+−-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?(e[+-]?\d+)?(?![\w.])/.exec(text);
+  return found ? Number(found[0].replaceAll(",", "").replace("−", "-")) : NaN;
+}
+
+// Numbers by size, before words.
 function compare(a, b) {
-  const numbers = [Number(a), Number(b)];
-  return numbers.some(Number.isNaN) ? words.compare(a, b) : numbers[0] - numbers[1];
+  const [one, other] = [number(a), number(b)];
+  if (Number.isNaN(one) !== Number.isNaN(other)) return Number.isNaN(one) ? 1 : -1;
+  return one - other || words.compare(a, b);
 }
 
 function makeSortable(table) {

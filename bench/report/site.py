@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import markupsafe
@@ -23,7 +23,7 @@ from bench import __version__
 from bench.files import write_whole
 from bench.report import html, prose
 from bench.report.audit import Audit
-from bench.report.compare import Agreement, agreement
+from bench.report.compare import Agreement, agreement, reach
 from bench.report.forest import Forest
 from bench.report.provenance import Source, behind, sources, versions
 from bench.report.tables import HEADINGS, Cell, Record, Table
@@ -192,6 +192,7 @@ def _document(template: str, pages: Sequence[Page], **more: Any) -> str:
             caption=_caption,
             by_client=_by_client,
             forest=Forest.of,
+            reach=reach,
             sources=_sources,
             prose=lambda text: markupsafe.Markup(prose.html(text)),
             picture=_inlined,
@@ -231,24 +232,31 @@ def _by_client(table: Table) -> list[tuple[Line, list[Line]]]:
     return [(line, own[line.cell.method, line.cell.checkpoint]) for line in _lines(table)] if own else []
 
 
-def _caption(table: Table) -> str:
-    """What the numbers of a table are, in a sentence."""
+def _caption(table: Table, of: Literal["all", "clients"] = "all") -> str:
+    """What the numbers of a table are, or those of its single "clients" in a table of their own, in a sentence."""
     spec = table.spec
     metric = " or ".join(dict.fromkeys(spec.metric_of(row) for row in spec.rows))
     what = {
         "mean": metric,
-        "fairness": f"Variance of {metric} over clients, lower is fairer,",
-        "participation": f"Share of clients who gain {metric} by taking part",
-        "parameters": "Trained numbers of a model",
-        "floats_up": "Floats that a client sends each round",
-        "floats_down": "Floats that a client receives each round",
+        "fairness": f"variance of {metric} over clients, lower is fairer,",
+        "participation": f"share of clients who gain {metric} by taking part",
+        "parameters": "trained numbers of a model",
+        "floats_up": "floats that a client sends each round",
+        "floats_down": "floats that a client receives each round",
     }
-    text = f"{what[spec.value]} on {spec.dataset}"
+    text = f"Shown: {what[spec.value]} on {spec.dataset}"
+    text += ", on each client's test samples" * (of == "clients")
     if any(cell.ci95 is not None for cell in table.shown):
         text += f", {spec.center} ± radius of its 95 % interval"
+    if of == "clients":
+        return f"{text}."
     if any(cell.above_silo or cell.printed_above_silo for cell in table.shown):
         text += f"; * above {spec.silo} by more than both radii"
-    return f"{text[:1].upper()}{text[1:]}."
+    if tally(table) and spec.one_run:
+        text += "; a printed number, of one run, agrees where one further run of ours may fall"
+    elif tally(table) and {cell.n_seeds for cell in table.judged if cell.mean is not None} == {1}:
+        text += "; ours is one run without an interval, so that it agrees within the printed one only"
+    return f"{text}."
 
 
 def _sources(exhibit: Exhibit) -> list[Source]:

@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from bench.report import diagrams
-from bench.report.figures import COLUMN
 from bench.report.ranks import rank
+from bench.report.style import COLUMN
 
 # Mean ranks 1, 2.25, 2.75 and 4 on 8 blocks; one critical difference is 1.66.
 METHODS = ["FENDA-FL", "SCAFFOLD", "FedAvg", "Silo"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from bench.report import figures
@@ -73,9 +74,12 @@ def test_an_alpha_study_without_a_whole_rate_is_refused(tmp_path):
         figures.alpha_study({0.1: [0.8, None], 1.0: []}, tmp_path / "figure", title="APFL", metric="accuracy")
 
 
-def test_long_titles_are_broken_so_that_synthetic_stays_in_sight():
-    title = figures.wrapped("SYNTHETIC DATA: FENDA-FL, Table 2: Fed-Heart-Disease", figures.COLUMN)
-    assert title == "SYNTHETIC DATA: FENDA-FL, Table 2:\nFed-Heart-Disease"
+def test_a_single_run_has_no_interval(choice):
+    table = build(SPEC, {name: choice([0.70, 0.74]) for name in ("fedavg", "large", "local")})
+    axes = Figure().subplots()
+    figures._panel(axes, table)
+    assert axes.containers
+    assert not any(isinstance(each, ErrorbarContainer) for each in axes.containers)
 
 
 def test_a_figure_of_synthetic_data_says_so(table, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from bench.report import pages, prose, provenance
 from bench.report.forest import MARGIN, WIDTH, Forest
 from bench.report.site import Cost, Exhibit, Picture
 from bench.report.tables import Row, TableSpec, build
-from bench.spec import BarsSection, CurvesSection, published
+from bench.spec import BarsSection, CurvesSection, Number, joint, published
 
 ROWS = (
     Row("FedAvg", "fedavg", checkpoints=("local",)),
@@ -45,8 +46,10 @@ def test_every_folder_of_experiments_has_a_page_made_or_not(tmp_path):
     assert fenda.audit.of("follows")
     assert fenda.exhibits == fenda.pictures == fenda.costs == ()
     absent = [title for page in gathered.values() for title in page.absent]
-    entries = [*published("tables").values(), *published("figures").values()]
-    assert set(absent) == {entry.title for entry in entries}
+    entries = {entry.title for kind in ("tables", "figures") for entry in published(kind).values()}
+    entries |= {joined.tables[name].title for name, joined in joint("tables").items()}
+    entries |= {joined.figures[name].title for name, joined in joint("figures").items()}
+    assert set(absent) == entries
     assert gathered["quickstart"].title == published("tables")["quickstart"].title
 
 
@@ -63,6 +66,25 @@ def test_what_was_made_is_not_absent(table, chosen, record, tmp_path):
     # Its table is not there, its figure is; both have the same id and title.
     assert tables["fenda/3-heart"].title in fenda.absent
     assert figures["fenda/6-heart"].title in fenda.absent
+
+
+def test_what_was_made_stands_in_the_order_of_the_paper(chosen, tmp_path):
+    ids = ["a/2-heart", "a/2-heart-seeds", "a/10-heart", "a/A2-heart", "a/A10-heart"]
+    exhibits = [Exhibit(build(replace(SPEC, id=name), chosen), chosen) for name in reversed(ids)]
+    figures = [Picture(name, name, tmp_path / "x.png", "bars") for name in reversed(ids)]
+    (page,) = [
+        page for page in pages.gather({tmp_path / "a": pages.Made(exhibits, figures)}, tmp_path) if page.exhibits
+    ]
+    assert [exhibit.table.spec.id for exhibit in page.exhibits] == ids
+    assert [picture.id for picture in page.pictures] == ids
+
+
+def test_a_table_of_a_profile_is_not_absent(chosen, tmp_path):
+    short = Exhibit(build(replace(SPEC, id="fenda/2-heart-short", profile="short"), chosen), chosen)
+    place = folder("experiments") / "fenda"
+    (fenda,) = [page for page in pages.gather({place: pages.Made([short])}, tmp_path) if page.paper == "fenda"]
+    assert published("tables")["fenda/2-heart"].title not in fenda.absent
+    assert published("tables")["fenda/10-heart"].title in fenda.absent
 
 
 def test_costs_are_those_of_the_populations_behind_the_runs(tmp_path):
@@ -154,6 +176,14 @@ def test_intervals_lie_on_one_axis(table, chosen, choice):
     assert axis.x(axis.low) < axis.x(axis.silo) < axis.x(axis.high)
     lost = {name: choice(None) for name in chosen}
     assert Forest.of(build(SPEC, lost)) is None
+
+
+def test_the_axis_of_printed_single_runs_holds_what_they_are_held_against(chosen, choice):
+    chosen = chosen | {"fedavg": choice([0.70, 0.72], [0.60, 0.62])}
+    spec = replace(SPEC, one_run=True)
+    # Runs .71 and .61: mean .66, radius 12.706 * .05; that for a third run is the root of 3 times as long.
+    for printed, low in (([], 0.66 - 0.635), ([Number("FedAvg", "local", 0.71, None)], 0.66 - 0.635 * 3**0.5)):
+        assert Forest.of(build(spec, chosen, printed)).low == pytest.approx(low, abs=1e-3)
 
 
 @pytest.mark.parametrize(

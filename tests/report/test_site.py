@@ -280,6 +280,50 @@ def test_columns_are_sorted_by_value_not_by_text(folder, visit):
     assert page.locator(".exhibit th[aria-sort=ascending]").count() == 1
 
 
+def test_checked_numbers_are_sorted_by_size_and_those_that_do_not_follow_stand_first(visit, tmp_path):
+    printed = ["11,340", "385", "4,772", "−5", "0.724 ± 0.001", "0.7 ± 0.1", "none"]
+    parts = tuple(Part(f"part {number}", text, "1", text != "385") for number, text in enumerate(printed))
+    audit = Audit("paper", "A paper", (Finding("sum", "Table 1", "they add up", "does not follow", parts, ""),))
+    site.write([Page("paper", "A paper", audit=audit)], tmp_path)
+    page = visit(tmp_path / "paper.html")
+    unfold(page)
+    shown = page.locator(".finding tbody tr td:nth-child(2)")
+    assert shown.all_inner_texts() == ["385", *(text for text in printed if text != "385")]
+    page.locator(".finding").get_by_role("button", name="Printed").click()
+    assert shown.all_inner_texts() == ["−5", "0.7 ± 0.1", "0.724 ± 0.001", "385", "4,772", "11,340", "none"]
+
+
+def test_a_table_that_is_not_compared_says_so_and_comes_last(exhibit, chosen, visit, tmp_path):
+    alone = Exhibit(build(replace(SPEC, id="paper/0", title="Table 0"), chosen), chosen)
+    site.write([Page("paper", "A paper", (alone, exhibit))], tmp_path)
+    page = visit(tmp_path / "index.html")
+    for _ in ("ascending", "descending"):
+        page.get_by_role("button", name="Cells").click()
+        assert "not compared" in page.locator(".standing tbody tr").last.inner_text()
+    page = visit(tmp_path / "paper.html")
+    assert "not compared with printed numbers" in page.locator(".exhibit .chips").first.inner_text()
+
+
+def test_what_a_printed_single_run_is_held_against_is_said_and_drawn(exhibit, chosen, visit, tmp_path):
+    single = Exhibit(build(replace(SPEC, id="paper/3", one_run=True), chosen, PRINTED), chosen)
+    site.write([Page("paper", "A paper", (exhibit, single))], tmp_path)
+    several, one = visit(tmp_path / "paper.html").locator(".exhibit").all()
+    words = "one further run of ours may fall"
+    assert words not in several.inner_text()
+    assert words in one.locator("caption").first.inner_text()
+    assert words in one.locator(".key").inner_text()
+    assert several.locator(".reach").count() == 0
+    assert one.locator("tbody .reach").count() == 4  # of five printed numbers one has none of ours
+
+
+def test_single_clients_are_said_to_have_no_asterisk(folder, visit):
+    page = visit(folder / "paper.html")
+    unfold(page)
+    whole, clients = page.locator(".exhibit").first.locator("caption").all_inner_texts()[:2]
+    assert "* above Silo" in whole
+    assert clients == "Shown: accuracy on heart, on each client's test samples, mean ± radius of its 95 % interval."
+
+
 def test_dark_and_light_follow_the_system_until_told(folder, visit):
     def paper(page):
         return page.evaluate("getComputedStyle(document.body).backgroundColor")

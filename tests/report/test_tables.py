@@ -137,7 +137,7 @@ def test_the_foot_tells_how_the_numbers_were_made(choice):
         "FedAvg lr = 0.1 (5 searched); FedProx lr = 0.001, mu = 0.1 (6 searched)."
     )
     assert "Seeds (FedAvg): 2021, 2022." in foot
-    assert "Seeds (FedProx): 2021, 2022, 2023." in foot
+    assert "Seeds (FedProx): 2021 to 2023." in foot
     assert any("3 runs (2 degrees of freedom)" in line and "0.456 times" in line for line in foot)  # 1.960 / 4.303
     assert foot[-1] == "Read the README."
 
