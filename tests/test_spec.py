@@ -117,6 +117,13 @@ def test_study_without_a_table_gets_one_of_all_its_methods(write):
     assert study.with_a_table() is study
 
 
+@pytest.mark.parametrize(
+    ("seeds", "meant"), [("{ from = 8, to = 11 }", (8, 9, 10, 11)), ("{ from = 3, to = 3 }", (3,))]
+)
+def test_seeds_one_after_another_need_not_be_listed(write, seeds, meant):
+    assert spec.read(write(changed("seeds = [1, 2]", f"seeds = {seeds}"))).seeds == meant
+
+
 HUGE = f"[{', '.join(map(str, range(1, 1002)))}]"
 BAD = {
     "not TOML": ("seeds = [1, 2]", "seeds = [1, 2", "line"),
@@ -134,6 +141,13 @@ BAD = {
     "seed in quotes": ("seeds = [1, 2]", 'seeds = [1, "2"]', "seeds[1] = '2': expected a valid integer"),
     "seed true": ("seeds = [1, 2]", "seeds = [true]", "seeds[0] = True: expected a valid integer"),
     "seed broken": ("seeds = [1, 2]", "seeds = [1.5]", "seeds[0] = 1.5: expected a valid integer"),
+    "seeds backwards": (
+        "seeds = [1, 2]",
+        "seeds = { from = 2, to = 1 }",
+        "seeds: expected a list of whole numbers, or",
+    ),
+    "seeds without an end": ("seeds = [1, 2]", "seeds = { from = 2 }", "seeds: expected a list of whole numbers, or"),
+    "endless seeds": ("seeds = [1, 2]", "seeds = { from = 0, to = 10000 }", "10,001 seeds are more than 10,000"),
     "no rounds": ("rounds = 15", "rounds = 0", "budget: rounds = 0: expected a whole number of at least 1"),
     "batch size 0": ("batch_size = 4", "batch_size = 0", "budget: batch_size = 0: expected a whole number"),
     "batch size in words": ("batch_size = 4", 'batch_size = "all"', "budget: batch_size = 'all': expected"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from bench.spec.exhibits import FigureSection, RowSection, TableSection
 from bench.spec.keys import Key, Named, Options, Section, Value, Whole
 from bench.types import nearest
 
 Rule = Literal["best-val"]  # see bench.sweep.select
+MAXIMAL_SEEDS = 10_000
 
 
 class BudgetSection(Section):
@@ -82,11 +83,23 @@ class SelectSection(Section):
     rule: Rule = "best-val"
 
 
+def _one_after_another(seeds: Any) -> Any:
+    """``{ from = 0, to = 100 }`` as the 101 seeds that it means."""
+    if not isinstance(seeds, dict):
+        return seeds
+    first, last = seeds.get("from"), seeds.get("to")
+    if set(seeds) != {"from", "to"} or type(first) is not int or type(last) is not int or first > last:
+        raise ValueError("expected a list of whole numbers, or the first and the last: { from = 0, to = 100 }")
+    if last - first >= MAXIMAL_SEEDS:
+        raise ValueError(f"{last - first + 1:,} seeds are more than {MAXIMAL_SEEDS:,}")
+    return list(range(first, last + 1))
+
+
 class StudySection(Section):
     """A study's file. ``rows`` are lines that several tables have in common: a table names them, ``rows = "all"``."""
 
     title: str
-    seeds: Annotated[list[int], Field(min_length=1)]
+    seeds: Annotated[list[int], Field(min_length=1), BeforeValidator(_one_after_another)]
     data: Named | Annotated[list[Named], Field(min_length=1)]
     methods: Annotated[dict[Key, MethodSection], Field(min_length=1)]
     paper: str | None = None
