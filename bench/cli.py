@@ -168,6 +168,7 @@ def plan(
     from bench.sweep.store import Store
 
     found = estimate(read(study, profile), Store(store), root=data)
+    cli_plan.note(study, profile, found)
     print(cli_plan.document(found, workers) if as_json else cli_plan.text(found, workers))
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.cli_progress import duration
+from bench.data import fetch
+from bench.files import write_whole
+from bench.types import content_hash
 
 if TYPE_CHECKING:
     from bench.sweep.estimate import Estimate
@@ -36,3 +43,23 @@ def document(found: Estimate, workers: int) -> str:
     seconds = None if found.seconds is None else found.wall(max(workers, 1))
     populations = None if found.seconds is None else len(found.seconds)
     return json.dumps({**asdict(found), "populations": populations, "seconds": seconds}, indent=2)
+
+
+def note(study: Path, profile: str, found: Estimate) -> None:
+    """Remember what the whole study takes on this machine, for :func:`noted`."""
+    if found.seconds is not None and found.to_train == found.runs:
+        with suppress(OSError):  # a cache that only others may write to
+            write_whole(_note(study, profile), json.dumps({"seconds": found.wall(1)}).encode())
+
+
+def noted(study: Path, profile: str) -> float | None:
+    """Seconds that the whole study takes here with one worker, if `silobench plan` has been asked for it as it is."""
+    with suppress(OSError, ValueError, KeyError):
+        return float(json.loads(_note(study, profile).read_bytes())["seconds"])
+    return None
+
+
+def _note(study: Path, profile: str) -> Path:
+    about = {"study": study.read_text(encoding="utf-8"), "profile": profile}
+    key = content_hash({**about, "machine": [platform.node(), os.cpu_count()]})
+    return fetch.cache_folder() / "plans" / f"{key}.json"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.cli_data import class_counts
+from bench.cli_plan import noted
+from bench.cli_progress import duration
 from bench.cli_run import How, training
 from bench.types import DataError, SpecError, nearest
 
@@ -177,7 +179,8 @@ def counts(root: Path | None) -> Any:
 def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
     """Every table or figure of experiments/ with the data, runs and profiles behind it.
 
-    ``ready`` says that all its data are at hand, or need no files.
+    ``ready`` says that all its data are at hand, or need no files; ``seconds`` what all of its studies take on this
+    machine with one worker, by profile, None where that was never planned.
     """
     from bench.spec import joint, profile_names, published, read
 
@@ -189,7 +192,7 @@ def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
         methods = study.methods_behind([entry.id] * (kind == "tables"), [entry.id] * (kind == "figures"))
         # A figure of a partition has no runs behind it.
         data = {study.methods[method].data.name for method in methods or study.methods}
-        yield _needs(entry.id, entry.title, study.runs(methods), data, profiles[entry.file], root)
+        yield _needs(entry.id, entry.title, study.runs(methods), data, profiles[entry.file], {entry.file}, root)
     for name, file in joint(kind).items():
         section = file.tables[name if kind == "tables" else file.figures[name].table]
         title = file.tables[name].title if kind == "tables" else file.figures[name].title
@@ -197,7 +200,7 @@ def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
         runs = sum(study.runs(study.methods_behind([table], [])) for study, table in behind)
         data = {study.dataset(study.tables[table]) for study, table in behind}
         common = [each for each in profiles[behind[0][0].file] if all(each in profiles[s.file] for s, _ in behind)]
-        yield _needs(name, title, runs, data, common, root)
+        yield _needs(name, title, runs, data, common, {study.file for study, _ in behind}, root)
 
 
 def text(entry: Mapping[str, Any]) -> str:
@@ -205,17 +208,34 @@ def text(entry: Mapping[str, Any]) -> str:
     data = ", ".join(f"{name} ({state})" for name, state in entry["data"].items())
     runs = f"{entry['runs']:,} run{'s' * (entry['runs'] != 1)}"
     can = "can run now" if entry["ready"] else "its data are not all at hand"
-    return f"{entry['name']}  {entry['summary']}\n    {runs}; {data}; profiles {', '.join(entry['profiles'])}; {can}"
+    profiles = ", ".join(
+        each if took is None else f"{each} (about {duration(took)} here for all of its study)"
+        for each, took in entry["seconds"].items()
+    )
+    return f"{entry['name']}  {entry['summary']}\n    {runs}; {data}; profiles {profiles}; {can}"
 
 
 def _needs(
-    name: str, title: str, runs: int, data: Iterable[str], profiles: Sequence[str], root: Path | None
+    name: str,
+    title: str,
+    runs: int,
+    data: Iterable[str],
+    profiles: Sequence[str],
+    studies: Collection[Path],
+    root: Path | None,
 ) -> dict[str, Any]:
     from bench.data import cards
 
     found = {each: cards.read(each) for each in sorted(data)}
     states = {each: card.elsewhere.rstrip(".") or card.at_hand(root) for each, card in found.items()}
     ready = all(state in ("none needed", "all files") for state in states.values())
+    times = {profile: [noted(study, profile) for study in studies] for profile in profiles}
     return {
-        "name": name, "summary": title, "runs": runs, "data": states, "profiles": list(profiles), "ready": ready
-    }  # fmt: skip
+        "name": name,
+        "summary": title,
+        "runs": runs,
+        "data": states,
+        "profiles": list(profiles),
+        "seconds": {profile: None if None in took else sum(filter(None, took)) for profile, took in times.items()},
+        "ready": ready,
+    }

@@ -197,6 +197,7 @@ def test_lists_say_what_is_needed(silobench):
         "runs": 8,
         "data": {"digits": "none needed"},
         "profiles": ["paper", "short"],
+        "seconds": {"paper": None, "short": None},
         "ready": True,
     }
     assert entries["digits/both"]["runs"] == 16
@@ -204,6 +205,19 @@ def test_lists_say_what_is_needed(silobench):
     assert (figures["digits/curves"]["runs"], figures["digits/partition"]["runs"]) == (6, 0)
     text = silobench("list", "tables")[1]
     assert "    8 runs; digits (none needed); profiles paper, short; can run now" in text.splitlines()
+
+
+def test_a_list_says_how_long_a_study_takes_that_was_planned(silobench, experiments, tmp_path, monkeypatch):
+    def seconds() -> dict[str, float | None]:
+        return json.loads(silobench("list", "tables", "--json")[1])[0]["seconds"]
+
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    study = experiments / "one.toml"
+    planned = json.loads(silobench("plan", study, "--profile", "short", "--json")[1])
+    assert seconds() == {"paper": None, "short": planned["seconds"]}
+    assert "short (about " in silobench("list", "tables")[1]
+    study.write_text(study.read_text() + "\n")  # is another one since
+    assert seconds() == {"paper": None, "short": None}
 
 
 @pytest.mark.parametrize(

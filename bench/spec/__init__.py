@@ -3,7 +3,7 @@
 A study names data, budget, seeds, methods with what they search, and the tables and figures made from them::
 
     title = "FedAvg and FedProx on the digits"
-    seeds = [1, 2, 3]
+    seeds = [1, 2, 3]                     # or { from = 1, to = 3 }
     [data]                                # or several, [[data]]
     name = "digits"                       # further keys are options of the data set
     [budget]                              # the fields of bench.types.Budget
