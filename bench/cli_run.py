@@ -92,8 +92,9 @@ def training(how: How, store: Path, data: Path | None) -> Iterator[Runner]:
     from bench.sweep.runner import Runner
 
     stop = threading.Event()
-    with listening(how.view) as listener, _signals(stop):
-        yield Runner(partial(_executor, how, store, data), listener, stop)
+    make = partial(_executor, how, store, data)
+    with listening(how.view) as listener, _signals(stop), Runner(make, listener, stop) as runner:
+        yield runner
 
 
 def _executor(how: How, store: Path, data: Path | None, progress: Progress) -> Executor:

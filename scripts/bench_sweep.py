@@ -24,28 +24,26 @@ ROOT = Path(__file__).parent.parent
 SILOBENCH = Path(sys.executable).with_name("silobench")
 QUICKSTART = ROOT / "experiments/quickstart/quickstart.toml"
 TOY = ROOT / "tests/reliability/toy_sweep.py"
+OVERHEAD = Path(__file__).with_name("runner_overhead.py")
+
+
+def output(*command: Any, **environment: str) -> str:
+    """What a command prints."""
+    return subprocess.run(
+        list(map(str, command)), check=True, capture_output=True, text=True, env={**os.environ, **environment}, cwd=ROOT
+    ).stdout
 
 
 def seconds(*command: Any, **environment: str) -> float:
     """Wall clock of a command."""
     begin = time.perf_counter()
-    subprocess.run(
-        list(map(str, command)), check=True, capture_output=True, env={**os.environ, **environment}, cwd=ROOT
-    )
+    output(*command, **environment)
     return time.perf_counter() - begin
 
 
-def overhead(room: Path) -> dict[str, float]:
-    """Milliseconds of the runner per run when training takes none: 4,000 runs less 400 runs, in populations of 10."""
-    found = {}
-    for workers in (0, 1, 4, 16):
-        took = [
-            seconds(sys.executable, TOY, room / f"{workers}-{populations}", "--workers", workers, "--seconds", 0,
-                    "--populations", populations, "--runs", 10)
-            for populations in (40, 400)
-        ]  # fmt: skip
-        found[str(workers)] = 1000 * (took[1] - took[0]) / 3600
-    return found
+def overhead() -> dict[str, float]:
+    """Milliseconds of the runner per run when training takes none: 4,000 runs in populations of 10, by workers."""
+    return {str(workers): float(output(sys.executable, OVERHEAD, workers)) for workers in (0, 1, 4, 16)}
 
 
 def restart(room: Path) -> dict[str, float]:
@@ -68,17 +66,15 @@ def restart(room: Path) -> dict[str, float]:
 
 
 def plan(room: Path) -> dict[str, float]:
-    """Estimated and real seconds of the quickstart's training."""
+    """Estimated and real seconds of the quickstart's training, imports included; nothing is remembered before."""
     cache = {"BENCH_CACHE": str(room / "cache")}
     begin = time.perf_counter()
-    told = subprocess.run(
-        [SILOBENCH, "plan", QUICKSTART, "--store", room / "planned", "--json"],
-        check=True, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **cache},
-    )  # fmt: skip
+    told = output(SILOBENCH, "plan", QUICKSTART, "--store", room / "planned", "--json", **cache)
     planning = time.perf_counter() - begin
-    seconds(SILOBENCH, "sweep", QUICKSTART, "--store", room / "planned", "--out", room / "out", "--quiet")
+    sweep = (SILOBENCH, "sweep", QUICKSTART, "--store", room / "planned", "--out", room / "out", "--quiet")
+    output(*sweep, **cache)  # where the plan has left what it knows of the data
     real = sum(cost["seconds"] for cost in Store(room / "planned").costs())
-    return {"planning": planning, "estimated": json.loads(told.stdout)["seconds"], "real": real}
+    return {"planning": planning, "estimated": json.loads(told)["seconds"], "real": real}
 
 
 def scaling(room: Path) -> dict[str, float]:
@@ -95,7 +91,7 @@ def main() -> None:
         room = Path(folder)
         found: dict[str, Any] = {
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-            "overhead_ms": overhead(room),
+            "overhead_ms": overhead(),
             "restart": restart(room),
             "plan": plan(room),
             "scaling": scaling(room),
@@ -106,7 +102,7 @@ def main() -> None:
 
 {found["machine"]}; written by `make bench`.
 
-| worker processes (0: none) | overhead per run, ms |
+| worker processes (0: none) | overhead per run once all have started, ms |
 |---|---|
 {rows}
 | | |

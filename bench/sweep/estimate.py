@@ -1,37 +1,29 @@
-"""What a study would cost on this machine, before it runs: a few local steps of what it trains, timed and scaled.
+"""What a study would cost on this machine, before it runs, from what some of its populations cost (see calibration).
 
-The largest populations are timed first, each for two rounds of a few steps, until :data:`PATIENCE` seconds are used
-up; those that were not timed take as long as the ones most like them. What was timed is remembered.
+Of every model on every data set one kind of population is timed at least; then more, those least like the timed ones
+first, until that would take more than :data:`SHARE` of what the study takes, or than :data:`PATIENCE`. The others cost
+what the ones most like them do.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import platform
-import resource
-import sys
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from bench import __version__
-from bench.data import cards, fetch
-from bench.files import write_whole
+from bench.data import cards
 from bench.spec import StudySpec
-from bench.sweep import work
+from bench.sweep import calibration, work
+from bench.sweep.calibration import Cost
 from bench.sweep.plan import Population
-from bench.sweep.store import Store, seal
+from bench.sweep.store import Store
 from bench.sweep.study import populations
-from bench.types import Budget, RunSpec, content_hash
 
+SHARE = 0.15
 PATIENCE = 20.0  # seconds
-STEPS = 20  # local steps of a round that is timed
+
+Kinds = Mapping[str, Sequence[Population]]  # populations that cost the same, by what they have in common
 
 
 @dataclass(frozen=True)
@@ -47,12 +39,14 @@ class Missing:
 class Estimate:
     """What a study would do: ``seconds`` of each population of one worker, None where data are missing.
 
-    ``memory`` is what a worker needs and ``disk`` what the records take, in bytes; ``timed`` populations of all were.
+    Each worker takes ``start`` seconds before its first. ``memory`` is what a worker needs and ``disk`` what the
+    records take, in bytes; ``timed`` populations of all were.
     """
 
     title: str
     runs: int
     to_train: int
+    start: float
     seconds: tuple[float, ...] | None
     timed: int
     memory: int
@@ -61,8 +55,10 @@ class Estimate:
 
     def wall(self, workers: int) -> float:
         """Seconds that so many workers take: the longest population first to whoever is free."""
-        busy = [0.0] * workers
-        for each in sorted(self.seconds or (), reverse=True):
+        if not self.seconds:
+            return 0.0
+        busy = [self.start] * workers
+        for each in sorted(self.seconds, reverse=True):
             busy[busy.index(min(busy))] += each
         return max(busy)
 
@@ -71,129 +67,77 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estima
     """What is left to train of a study and what that would cost; trains a few local steps to find out."""
     if missing := _missing(study, root):
         runs = study.runs(study.methods)
-        return Estimate(study.title, runs, runs, None, 0, 0, 0, missing)
+        return Estimate(study.title, runs, runs, 0.0, None, 0, 0, 0, missing)
+    # First, because looking at data imports some of what a process begins with.
+    start = calibration.start({method.data.name for method in study.methods.values()})
     planned, runs = populations(study, store.records(), root)
-    begun = time.monotonic()
-    costs: dict[str, _Cost] = {}
-    for population in sorted(planned, key=_size, reverse=True):
-        if _alike(population) not in costs and time.monotonic() - begun < PATIENCE:
-            costs[_alike(population)] = _cost(population, root)
-    each = [costs.get(_alike(population)) or _similar(population, planned, costs) for population in planned]
+    kinds: dict[str, list[Population]] = {}
+    for population in planned:
+        kinds.setdefault(calibration.kind(population), []).append(population)
+    loading: dict[tuple[str, ...], float] = {}
+    timed: dict[str, Cost] = {}
+    costs: dict[str, Cost] = {}
+    seconds: list[float] = []
+    while name := _next(kinds, timed, start + sum(seconds)):
+        population = kinds[name][0]
+        data = tuple(work.data_key(run) for run in population.runs[: len(population.seeds)])
+        if data not in loading:
+            loading[data] = calibration.loading(population, root)
+        timed[name] = calibration.cost(population, root)
+        costs = {each: timed.get(each) or _similar(each, kinds, timed) for each in kinds}
+        seconds = [costs[each].seconds(population) for each, alike in kinds.items() for population in alike]
     return Estimate(
         title=study.title,
         runs=runs,
         to_train=sum(len(population.runs) for population in planned),
-        seconds=tuple(cost.seconds(len(pop.runs)) for pop, cost in zip(planned, each, strict=True)),
-        timed=sum(_alike(population) in costs for population in planned),
-        memory=max((cost.memory for cost in each), default=0),
-        disk=sum(cost.record * len(pop.runs) for pop, cost in zip(planned, each, strict=True)),
+        start=start + sum(loading.values()),
+        seconds=tuple(seconds),
+        timed=sum(len(kinds[name]) for name in timed),
+        memory=max((cost.memory for cost in costs.values()), default=0),
+        disk=sum(costs[name].record * len(each.runs) for name, alike in kinds.items() for each in alike),
         missing=(),
     )
 
 
-@dataclass(frozen=True)
-class _Cost:
-    """Seconds of a population: ``fixed`` and, for the ``runs`` timed, ``timed``; bytes of a record and of memory."""
+def _next(kinds: Kinds, timed: Mapping[str, Cost], seconds: float) -> str | None:
+    """The kind to time next, None if enough is known of a study that takes about so many ``seconds``."""
 
-    fixed: float
-    timed: float
-    runs: int
-    record: int
-    memory: int
+    def closest(name: str) -> tuple[bool, int]:
+        return max((_likeness(name, other, kinds) for other in timed), default=(False, 0))
 
-    def seconds(self, runs: int) -> float:
-        return self.fixed + self.timed * runs / self.runs
+    def place(name: str) -> tuple[tuple[bool, int], int]:
+        run, runs = kinds[name][0].runs[0], sum(len(population.runs) for population in kinds[name])
+        return closest(name), -runs * run.budget.rounds
 
-
-def _cost(population: Population, root: Path | None) -> _Cost:
-    """The cost of a population, remembered for this machine and version."""
-    machine = [platform.node(), os.cpu_count(), __version__, sys.version]
-    key = content_hash({"machine": machine, "alike": _alike(population), "steps": STEPS})
-    memory = fetch.cache_folder() / "calibration" / f"{key}.json"
-    with suppress(OSError, ValueError, TypeError):
-        return _Cost(**json.loads(memory.read_bytes()))
-    cost = _timed(population, root)
-    with suppress(OSError):
-        write_whole(memory, json.dumps(asdict(cost)).encode())
-    return cost
+    left = [name for name in kinds if name not in timed]
+    if not left:
+        return None
+    name = min(left, key=place)
+    took = [cost.took for cost in timed.values()]
+    known, _ = closest(name)
+    return None if known and sum(took) + fmean(took) > min(PATIENCE, SHARE * seconds) else name
 
 
-def _timed(population: Population, root: Path | None) -> _Cost:
-    """Two rounds of a few local steps: of the whole population if it is stacked, else of two of its runs."""
-    budget = population.runs[0].budget
-    alone = len(population.seeds) == 1
-    several = _shortened(population.part(slice(1 + alone), slice(2 - alone)))
-    records, moments = _train(several, root)
-    if records[0]["path"] == "stack":
-        several = _shortened(population)
-        records, moments = _train(several, root)
-    round_, testing = moments[1] - moments[0], moments[2] - moments[1]
-    per_round = round_ * _steps(population, root, records[0]["path"]) / _most_steps(budget)
-    size = len(seal(records[0])) + 12 * (len(records[0]["clients"]) + 1) * (budget.rounds - 2)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    timed = per_round * budget.rounds + testing
-    return _Cost(max(0.0, moments[0] - round_), timed, len(several.runs), size, peak)
+def _similar(name: str, kinds: Kinds, timed: Mapping[str, Cost]) -> Cost:
+    """The mean cost of the timed kinds that are most like one that was not."""
+    likeness = {other: _likeness(name, other, kinds) for other in timed}
+    like = [cost for other, cost in timed.items() if likeness[other] == max(likeness.values())]
+    # Of as many rounds as the first.
+    shares = [like[0].rounds / cost.rounds for cost in like]
+    return replace(
+        like[0],
+        once=fmean(cost.once for cost in like),
+        shared=fmean(cost.shared * share for cost, share in zip(like, shares, strict=True)),
+        each=fmean(cost.each * share for cost, share in zip(like, shares, strict=True)),
+    )
 
 
-def _train(population: Population, root: Path | None) -> tuple[list[dict[str, Any]], list[float]]:
-    """The records, and when the first round, the second round and the test were over."""
-    moments: list[float] = []
-    start = time.perf_counter()
-    records = work.train(population, work.Site(root, None), lambda *told: moments.append(time.perf_counter() - start))
-    return records, [*moments, time.perf_counter() - start]
-
-
-def _shortened(population: Population) -> Population:
-    """The same runs with two rounds of fewer local steps, none of them dropped on the way."""
-    budget = population.runs[0].budget
-    steps: dict[str, Any] = {"local_steps": _most_steps(budget), "local_epochs": None}
-    short = replace(budget, rounds=2, test_every=0, **(steps if budget.batches is None else {}))
-    return replace(population, runs=tuple(replace(run, budget=short) for run in population.runs), rungs=())
-
-
-def _most_steps(budget: Budget) -> int:
-    return min(STEPS, budget.local_steps or STEPS)
-
-
-def _steps(population: Population, root: Path | None, path: str) -> float:
-    """Local steps of a round in units of what was timed: of the slowest client if stacked, else of the mean one."""
-    from bench.train.batches import local_steps
-
-    run = population.runs[0]
-    if run.budget.batches is not None:
-        return _most_steps(run.budget)  # was timed as it is
-    clients = work.Site(root, None).federation(run).clients
-    share = 1 - run.budget.validation
-    sizes = [len(client.train) * (1 if client.validation else share) for client in clients]
-    steps = [local_steps(run.budget, max(1, math.floor(size))) for size in sizes]
-    return max(steps) if path == "stack" else fmean(steps)
-
-
-def _similar(population: Population, planned: Sequence[Population], costs: Mapping[str, _Cost]) -> _Cost:
-    """The mean cost of the timed populations that are most like one that was not."""
-
-    def likeness(other: RunSpec) -> int:
-        mine = population.runs[0]
-        return (other.data == mine.data) + (other.model == mine.model) + (other.budget == mine.budget)
-
-    timed = [(likeness(each.runs[0]), costs[_alike(each)]) for each in planned if _alike(each) in costs]
-    best = max(closeness for closeness, _ in timed)
-    like = [cost for closeness, cost in timed if closeness == best]
-    per_run = fmean(cost.timed / cost.runs for cost in like)
-    return replace(like[0], fixed=fmean(cost.fixed for cost in like), timed=per_run, runs=1)
-
-
-def _alike(population: Population) -> str:
-    """Populations that cost the same."""
-    run = population.runs[0]
-    sizes = [len(population.settings), len(population.seeds)]
-    data = {"name": run.data["name"], "fingerprint": None if run.data["by_seed"] else run.data["fingerprint"]}
-    return content_hash({"data": data, "algorithm": run.algorithm, "model": run.model, "budget": asdict(run.budget),
-                         "sizes": sizes})  # fmt: skip
-
-
-def _size(population: Population) -> int:
-    return len(population.runs) * population.runs[0].budget.rounds
+def _likeness(one: str, other: str, kinds: Kinds) -> tuple[bool, int]:
+    """Whether two kinds train one model on one data set, and how much else they agree in."""
+    mine, theirs = kinds[one][0].runs[0], kinds[other][0].runs[0]
+    named = (theirs.data["name"], theirs.model["name"]) == (mine.data["name"], mine.model["name"])
+    a_round = replace(theirs.budget, rounds=1) == replace(mine.budget, rounds=1)
+    return named, sum((theirs.model == mine.model, theirs.algorithm == mine.algorithm, a_round))
 
 
 def _missing(study: StudySpec, root: Path | None) -> tuple[Missing, ...]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,16 +32,19 @@ SELDOM = 0.25  # seconds
 
 @dataclass(frozen=True)
 class Done:
-    """A population that has ended: its ``records`` and how long it took, or the ``error`` that ended it.
+    """A population that has ended: its ``records``, how long it took and on what machine, or the ``error``, one line.
 
-    ``lost`` says that its worker died, for want of memory perhaps, or that memory ran out.
+    ``lost`` says that its worker died, for want of memory perhaps, or that memory ran out. ``trace`` is the traceback
+    of an error that nobody foresaw.
     """
 
     population: Population
     records: list[dict[str, Any]] | None = None
     seconds: float = 0.0
+    machine: str = ""
     error: str | None = None
     lost: bool = False
+    trace: str | None = None
 
 
 class Executor(Protocol):
@@ -199,15 +204,22 @@ def attempt(population: Population, site: Site, tell: work.Tell) -> Done:
         records = work.train(population, site, tell)
     except Exception as error:
         return failure(population, error)
-    return Done(population, records, time.perf_counter() - start)
+    return Done(population, records, time.perf_counter() - start, _machine())
+
+
+def _machine() -> str:
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 def failure(population: Population, error: Exception) -> Done:
-    """The end of a population that raised ``error``, in one line."""
+    """The end of a population that raised ``error``."""
     if _out_of_memory(error):
         return Done(population, error="out of memory", lost=True)
-    kind = "" if isinstance(error, SilobenchError) else f"{type(error).__name__}: "
-    return Done(population, error=kind + " ".join(str(error).split()))
+    line = " ".join(str(error).split())
+    if isinstance(error, SilobenchError):
+        return Done(population, error=line)
+    trace = "".join(traceback.format_exception(error))
+    return Done(population, error=f"{type(error).__name__}: {line}", trace=trace)
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import registry
 from bench.data import flamby
+from bench.sweep import memory
 from bench.sweep.executors import Done, Progress, attempt, failure, seldom
 from bench.sweep.plan import Population
 from bench.sweep.work import Latest, Site, data_key, load
@@ -38,9 +39,10 @@ DIED = "a worker or its machine died"
 class OnRay:
     """Trains on a Ray cluster, one population for each core, or for each share of a GPU if the cluster has any.
 
-    Without an ``address`` a cluster of this machine is started, and ended with the executor. At most ``workers``
-    populations are in work at once, 0 for as many as the cluster has room for. Raises :class:`SilobenchError` where
-    Ray is not installed or no cluster answers.
+    A population asks for the memory that it needs, too, so that a machine gets as many as it can hold; one that needs
+    more than any machine has asks for all that the largest has. Without an ``address`` a cluster of this machine is
+    started, and ended with the executor. At most ``workers`` populations are in work at once, 0 for as many as the
+    cluster has room for. Raises :class:`SilobenchError` where Ray is not installed or no cluster answers.
     """
 
     def __init__(self, address: str | None, site: Site, progress: Progress, workers: int = 0) -> None:
@@ -58,11 +60,12 @@ class OnRay:
         gpus = self._count("GPU")
         self._per_gpu = min(PER_GPU, math.ceil((workers or self._count("CPU")) / gpus)) if gpus else None
         needs = {"num_cpus": 1, "num_gpus": 1 / self._per_gpu if self._per_gpu else 0}
-        self._train = ray.remote(_in_worker).options(**needs, max_retries=0)
+        self._where = "GPU" if self._per_gpu else "CPU"  # what a machine must have to train
+        self._train = partial(ray.remote(_in_worker).options, **needs, max_retries=0)
         self._notes = self._here(_Notes).remote()
         self._news = self._notes.take.remote()
         self._data: Latest[ObjectRef[Any]] = Latest()  # in the object store
-        self._running: dict[ObjectRef[Any], Population] = {}
+        self._running: dict[ObjectRef[Any], tuple[Population, int]] = {}  # and the memory asked for, in bytes
         self._refused: list[Done] = []
 
     def _here(self, kind: type) -> Any:
@@ -76,20 +79,31 @@ class OnRay:
         """What all machines have of it now: they come and go."""
         return int(self._ray.cluster_resources().get(what, 0))
 
+    def _memory(self) -> list[int]:
+        """What memory each machine has that can train."""
+        resources = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return [int(each.get("memory", 0)) for each in resources if each.get(self._where)]
+
     @property
     def free(self) -> bool:
         """While there is no machine, one population waits for it."""
         shares = self._count("GPU") * self._per_gpu if self._per_gpu else math.inf
-        return len(self._running) < (self.workers or max(1, min(self._count("CPU"), shares)))
+        room = self.workers or max(1, min(self._count("CPU"), shares))
+        # What waits for memory at Ray is taken from other commands that share the store, and finished before a stop.
+        return len(self._running) < room and sum(asked for _, asked in self._running.values()) <= sum(self._memory())
 
     def submit(self, population: Population) -> None:
         try:
             data = {data_key(run): self._data.of(run, self._put) for run in population.runs[: len(population.seeds)]}
+            _, federation = self._ray.get(next(iter(data.values())))
+            needed = memory.needed(population, federation)
         except Exception as error:
             self._refused.append(failure(population, error))
         else:
-            task = self._train.remote(population, self.site, self._notes, list(data), *data.values())
-            self._running[task] = population
+            asked = min(needed, max(self._memory(), default=0))
+            train = self._train(memory=asked)
+            task = train.remote(population, self.site, self._notes, list(data), *data.values())
+            self._running[task] = population, asked
 
     def _put(self, run: RunSpec) -> ObjectRef[Any]:
         federation = load(self.site.root, run)
@@ -101,11 +115,19 @@ class OnRay:
         done, self._refused = self._refused, []
         if done or not self._running:
             return done
+        self._drop_hopeless()
         running = list(self._running)
         if self._ray.wait(running, timeout=timeout)[0]:
             ended, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
             done = [self._outcome(each) for each in ended]
         return done
+
+    def _drop_hopeless(self) -> None:
+        """Let go of what asks for more memory than is left since a machine died: nobody would ever train it."""
+        largest = max(self._memory(), default=0)
+        for task, (_, asked) in self._running.items():
+            if asked > largest > 0:
+                self._ray.cancel(task, force=True)
 
     def _hear(self) -> None:
         """Pass on what workers have told since last time."""
@@ -115,19 +137,22 @@ class OnRay:
         with suppress(self._ray.exceptions.RayError):  # whoever keeps the notes died, and is started again
             news = self._ray.get(self._news)
         self._news = self._notes.take.remote()
-        for population in self._running.values():
+        for population, _ in self._running.values():
             if population.name in news:
                 self._progress(population.name, *news[population.name])
 
     def _outcome(self, ended: ObjectRef[Any]) -> Done:
         errors = self._ray.exceptions
-        population = self._running.pop(ended)
+        population, _ = self._running.pop(ended)
         try:
             done: Done = self._ray.get(ended)
         except errors.RayTaskError as error:  # on the way to the training, which never raises
             cause = getattr(error.cause, "client_exc", error.cause)  # or what its data met when they were unpacked
+            if not isinstance(cause, Exception):
+                return failure(population, error)
             if not isinstance(cause, errors.RayError):
-                return failure(population, cause if isinstance(cause, Exception) else error)
+                cause.__cause__ = error  # which knows the worker's traceback
+                return failure(population, cause)
         except errors.OutOfMemoryError:
             return Done(population, error="out of memory", lost=True)
         except errors.RayError:

@@ -7,8 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
+from bench.files import write_whole
 from bench.sweep.executors import Done, Executor, Progress
 from bench.sweep.lease import Leases
 from bench.sweep.plan import Population
@@ -35,6 +37,9 @@ class FailedError(SilobenchError):
 class Runner:
     """Trains populations with an executor; ``tell`` hears of everything that happens, ``stop`` ends it between them.
 
+    The executor is made for the first populations and kept until the block ends, so that the workers of a search that
+    asks for settings in batches, and what they have loaded, last for all of them.
+
     Events are dictionaries with the key "event": "planned" (populations, runs), "begun", "round" (round, rounds,
     loss), "finished" (runs, diverged, seconds), "split" and "failed" (error), all but the first with the "population"
     and what it is ("text").
@@ -43,6 +48,14 @@ class Runner:
     make_executor: Callable[[Progress], Executor]
     tell: Callable[[Event], None] = lambda event: None
     stop: threading.Event = field(default_factory=threading.Event)
+    _executor: Executor | None = field(default=None, init=False)
+    _leases: Leases | None = field(default=None, init=False)
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
 
     def train(self, populations: Sequence[Population], store: Store) -> None:
         """Train and record every population that no other process trains; wait for those.
@@ -51,25 +64,31 @@ class Runner:
         """
         runs = sum(len(population.runs) for population in populations)
         self.tell({"event": "planned", "populations": len(populations), "runs": runs})
-        with Leases(store) as leases:
-
-            def progress(name: str, finished: int, rounds: int, loss: float | None) -> None:
-                leases.note(name, round=finished, rounds=rounds, loss=loss)
-                self.tell({"event": "round", "population": name, "round": finished, "rounds": rounds, "loss": loss})
-
-            executor = self.make_executor(progress)
-            work, whole = _Round(self, populations, store, leases, executor), False
+        with Leases(store) as self._leases:
+            self._executor = self._executor or self.make_executor(self._progress)
+            work = _Round(self, populations, store, self._leases, self._executor)
             try:
                 work.run()
-                whole = True
-            finally:
-                executor.close(now=not whole)
+            except BaseException:
+                # Before the leases are given back: nobody shall begin what a worker is still at.
+                self._close(now=True)
+                raise
         if work.left:
             raise StoppedError("stopped; what is finished is on record, repeat the command to go on")
         if work.failed:
             first, error = work.failed[0]
             others = f"{len(work.failed)} of {len(populations)} populations failed, all others are on record"
             raise FailedError(f"{others}; the first ({text(first)}): {error}")
+
+    def _progress(self, name: str, finished: int, rounds: int, loss: float | None) -> None:
+        assert self._leases is not None
+        self._leases.note(name, round=finished, rounds=rounds, loss=loss)
+        self.tell({"event": "round", "population": name, "round": finished, "rounds": rounds, "loss": loss})
+
+    def _close(self, *, now: bool = False) -> None:
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.close(now=now)
 
 
 class _Round:
@@ -119,14 +138,15 @@ class _Round:
     def _end(self, done: Done) -> None:
         self.running -= 1
         population = done.population
+        trace = self._trace(done)
         if done.records is not None:
-            self.store.write(done.records, seconds=done.seconds)
+            self.store.write(done.records, seconds=done.seconds, machine=done.machine)
             diverged = sum(record["status"] == "diverged" for record in done.records)
             self._tell("finished", population, runs=len(done.records), diverged=diverged, seconds=done.seconds)
         elif done.lost:
             self._again(population, done.error or "")
         else:
-            self._fail(population, done.error or "")
+            self._fail(population, (done.error or "") + (f"; traceback in {trace}" if done.trace else ""))
         self.leases.release(population.name)
 
     def _again(self, population: Population, error: str) -> None:
@@ -139,6 +159,20 @@ class _Round:
             self.queue.extendleft(reversed(halves))
         else:
             self._fail(population, f"{error}, and it cannot be halved; give it a machine with more memory")
+
+    def _trace(self, done: Done) -> Path:
+        """The file of the population's traceback, which is there for as long as its last attempt ended with one."""
+        file = self.store.path / "failed" / f"{done.population.name}.txt"
+        try:
+            if done.trace is None:
+                file.unlink(missing_ok=True)
+            else:
+                write_whole(file, f"{text(done.population)}\n\n{done.trace}".encode())
+        except OSError as error:
+            raise SilobenchError(
+                f"{file}: cannot be written ({error.strerror}); mend that and repeat the command"
+            ) from error
+        return file
 
     def _fail(self, population: Population, error: str) -> None:
         self.failed.append((population, error))

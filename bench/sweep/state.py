@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.sweep.lease import running
-from bench.sweep.store import Record, Store
+from bench.sweep.store import Record, Store, no_collection
 
 if TYPE_CHECKING:
     from bench.spec import StudySpec
@@ -54,7 +54,9 @@ def progress(study: StudySpec, records: Mapping[str, Record], root: Path | None)
     from bench.sweep.study import on_record
 
     methods = {}
-    for name, search in on_record(study, records, root).items():
+    with no_collection():
+        searches = on_record(study, records, root)
+    for name, search in searches.items():
         there = [record for seeds in search.records for record in seeds if record is not None]
         known = study.methods[name].search.kind != "tpe" or len(there) == len(search.settings) * len(search.seeds)
         settings = len(search.settings) if known else study.methods[name].tried

@@ -3,7 +3,7 @@
 ``records/<hash>.jsonl`` holds the runs of one population, one JSON object a line; the name is the hash of the runs'
 hashes. A line ends with the SHA-256 of the canonical JSON of all else in it. ``costs.jsonl`` says what each
 population cost; it differs from machine to machine, which records must not. ``leases/`` says what is being trained
-(see bench.sweep.lease), ``snapshots/`` how far it has come.
+(see bench.sweep.lease), ``snapshots/`` how far it has come, ``failed/`` what went wrong (see bench.sweep.runner).
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
-import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -81,8 +79,8 @@ class Store:
         """Whether the records of the population with this name are there."""
         return (self.path / "records" / f"{population}.jsonl").exists()
 
-    def write(self, records: Sequence[Mapping[str, Any]], *, seconds: float) -> Path:
-        """Keep the records of one population, all or none, and note that it took ``seconds``; returns their file.
+    def write(self, records: Sequence[Mapping[str, Any]], *, seconds: float, machine: str = "") -> Path:
+        """Keep the records of one population, all or none, and note how long they took and where; returns their file.
 
         Raises :class:`SilobenchError` when they cannot be written (full disk, no permission); nothing is left then.
         """
@@ -92,7 +90,7 @@ class Store:
             "runs": len(records),
             "seconds": round(seconds, 3),
             "path": records[0]["path"],
-            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "machine": machine,
         }
         content = "".join(f"{seal(record)}\n" for record in records)
         try:

@@ -94,7 +94,8 @@ def main() -> None:
         return Processes(wanted.workers, site, told) if wanted.workers else InProcess(site, told)
 
     try:
-        Runner(make, tell, stop).train(populations, store)
+        with Runner(make, tell, stop) as runner:
+            runner.train(populations, store)
     except SilobenchError as error:
         print(error, file=sys.stderr)
         sys.exit(error.status)

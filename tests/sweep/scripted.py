@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -40,7 +41,7 @@ def record(run: RunSpec) -> dict:
 
 
 def trained(population: Population) -> Done:
-    return Done(population, [record(run) for run in population.runs], seconds=1.0)
+    return Done(population, [record(run) for run in population.runs], 1.0, "Plan9 mips, 64 cores")
 
 
 def contents(store: Store) -> dict[str, bytes]:
@@ -81,7 +82,7 @@ class Stage(Site):
     """A site that acts before it hands out data: what, by the seed that it hands them out for.
 
     "raise" and "memory" raise, "die" kills the worker, the first time ("die once") or always, "wait" waits until
-    :meth:`go`.
+    :meth:`go`, "elsewhere" has it take its machine for another one.
     """
 
     script: Mapping[int, str] = field(default_factory=dict)
@@ -102,6 +103,8 @@ class Stage(Site):
             raise MemoryError
         if act == "die" or (act == "die once" and self._first(run)):
             os.kill(os.getpid(), signal.SIGKILL)
+        if act == "elsewhere":
+            platform.machine = lambda: "elsewhere"
         if act == "wait":
             (self.root / f"{os.getpid()}.pid").touch()
             wait_for(lambda: (self.root / "go").exists())

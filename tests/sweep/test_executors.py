@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import platform
 import signal
 import time
 
@@ -30,6 +32,14 @@ def drained(executor, count: int = 1) -> dict[tuple[int, ...], Done]:
     return {each.population.seeds: each for each in done}
 
 
+RAISED = 'raise ValueError("no such\\nthing")'
+
+
+def leads_to(statement: str, done: Done) -> bool:
+    """Whether the end of a population has a traceback that shows the statement."""
+    return done.trace is not None and statement in done.trace
+
+
 @pytest.mark.parametrize(
     ("error", "said", "lost"),
     [
@@ -41,8 +51,10 @@ def drained(executor, count: int = 1) -> dict[tuple[int, ...], Done]:
         (RuntimeError("shapes differ"), "RuntimeError: shapes differ", False),
     ],
 )
-def test_what_ended_a_population_is_one_line(error, said, lost):
-    assert failure(population(1), error) == Done(population(1), error=said, lost=lost)
+def test_what_ended_a_population_is_one_line_and_a_fault_of_the_program_has_a_traceback(error, said, lost):
+    done = failure(population(1), error)
+    assert dataclasses.replace(done, trace=None) == Done(population(1), error=said, lost=lost)
+    assert (done.trace is not None) == (": " in said and not isinstance(error, DataError))
 
 
 def test_of_many_tellings_few_are_heard_the_first_among_them(monkeypatch):
@@ -76,7 +88,9 @@ def test_in_process_one_population_is_trained_at_a_time(tmp_path):
 def test_in_process_what_goes_wrong_is_said(tmp_path, act, error, lost):
     executor = InProcess(Stage.at(tmp_path / "stage", seed1=act), ignore)
     executor.submit(population(1))
-    assert executor.finished(0) == [Done(population(1), error=error, lost=lost)]
+    (done,) = executor.finished(0)
+    assert (done.population, done.records, done.error, done.lost) == (population(1), None, error, lost)
+    assert leads_to(RAISED, done) == (act == "raise")
 
 
 @pytest.fixture
@@ -107,11 +121,13 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
         executor.submit(population(seed))
         (done,) = drained(executor).values()
         assert (done.error, done.lost) == (("ValueError: no such thing", False), ("out of memory", True))[seed - 3]
+        assert leads_to(RAISED, done) == (seed == 3)
     executor.site.go()
     assert drained(executor)[2,].records
     assert {told[0] for told in heard} == {population(1).name, population(2).name}
+    executor.site = executor.site.told(seed5="elsewhere")
     executor.submit(population(5))
-    assert drained(executor)[5,].records
+    assert drained(executor)[5,].machine == f"{platform.system()} elsewhere, {os.cpu_count()} cores"
     workers = [each.process.pid for each in executor._started]
     assert waiting in workers
     executor.close()
@@ -152,9 +168,11 @@ def test_records_of_worker_processes_are_those_of_this_process(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     study = spec.read(tmp_path / "study.toml")
     here, elsewhere = Store(tmp_path / "here"), Store(tmp_path / "elsewhere")
-    found = run_study(study, here, runner=Runner(lambda told: InProcess(Site(None, None), told)))
+    with Runner(lambda told: InProcess(Site(None, None), told)) as runner:
+        found = run_study(study, here, runner=runner)
     site = Site(None, tmp_path / "elsewhere" / "snapshots", every_rounds=1)
-    assert run_study(study, elsewhere, runner=Runner(lambda told: Processes(2, site, told))) == found
+    with Runner(lambda told: Processes(2, site, told)) as runner:
+        assert run_study(study, elsewhere, runner=runner) == found
     assert contents(elsewhere) == contents(here)
     assert len(contents(here)) == 3
     assert list(site.snapshots.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import platform
 import signal
 import socket
 import sys
@@ -17,8 +18,8 @@ import torch
 from ray.cluster_utils import Cluster
 
 from bench import registry
-from bench.sweep import work
-from bench.sweep.executors import InProcess
+from bench.sweep import memory, work
+from bench.sweep.executors import Done, InProcess
 from bench.sweep.plan import Population
 from bench.sweep.ray_executor import OnRay
 from bench.sweep.runner import FailedError, Runner
@@ -47,19 +48,26 @@ def cluster():
 def gate(folder: Path):
     """What a population's data do in its worker: say where they are, and wait until the gate is open.
 
-    It travels with the data, as do functions of the file of a data set, of which ``adapter`` is one.
+    It travels with the data, as do functions of the file of a data set, of which ``adapter`` is one. A worker takes its
+    machine for another one; with a file "fault" it fails.
     """
-    adapter = registry.load("datasets", "digits")
+    adapter, here = registry.load("datasets", "digits"), os.getpid()
     folder.mkdir()
 
     def prepare(x):
         import os
+        import platform
         import time
 
         import ray
 
         assert adapter.registered_name == "digits"
-        if ray.is_initialized() and not (folder / "open").exists():
+        if os.getpid() == here:
+            return x
+        platform.machine = lambda: "elsewhere"
+        if (folder / "fault").exists():
+            raise ValueError("no such thing")
+        if not (folder / "open").exists():
             (folder / f"{os.getpid()} {ray.get_runtime_context().get_node_id()}").touch()
             while not (folder / "open").exists():
                 time.sleep(0.02)
@@ -86,7 +94,8 @@ def closed(tmp_path, monkeypatch):
 def expected(closed, tmp_path):
     """The records of this process."""
     store = Store(tmp_path / "here")
-    Runner(lambda told: InProcess(Site(None, None), told)).train(POPULATIONS, store)
+    with Runner(lambda told: InProcess(Site(None, None), told)) as runner:
+        runner.train(POPULATIONS, store)
     return contents(store)
 
 
@@ -145,11 +154,80 @@ def test_gpus_are_shared_by_a_few_populations(cluster, monkeypatch, workers, sha
         assert executor._per_gpu == share
         for number in range(room):
             assert executor.free
-            executor._running[number] = POPULATIONS[0]
+            executor._running[number] = POPULATIONS[0], 0
         assert not executor.free
     finally:
         executor._running.clear()
         executor.close()
+
+
+def ended(executor: OnRay) -> Done:
+    done: list[Done] = []
+    wait_for(lambda: bool(done.extend(executor.finished(0.1)) or done))
+    return done[0]
+
+
+def test_populations_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, closed, monkeypatch):
+    monkeypatch.setattr(memory, "needed", lambda population, federation: 2**30 * population.seeds[0])
+    machines, first, large = [4 * 2**30], population(3), population(2**10)
+    executor = OnRay(cluster.address, Site(None, None), ignore, workers=8)
+    try:
+        largest = max(executor._memory())
+        monkeypatch.setattr(executor, "_memory", lambda: machines)
+        executor.submit(first)
+        waiting(closed, 1)
+        wait_for(lambda: ray.available_resources()["memory"] <= ray.cluster_resources()["memory"] - 3 * 2**30)
+        assert executor.free  # a quarter is left
+        executor.submit(population(2))
+        assert not executor.free
+        (closed / "open").touch()
+        assert ended(executor).records
+        assert ended(executor).records
+        machines[:] = [2**40]
+        executor.submit(large)
+        assert executor.finished(0.1) == []
+        machines[:] = [largest]  # all others have died
+        lost = ended(executor)
+        assert (lost.population, lost.records, lost.lost) == (large, None, True)
+        executor.submit(large)
+        assert ended(executor).records
+    finally:
+        executor.close(now=True)
+
+
+def trap():
+    """What can be unpacked in this process alone."""
+    here = os.getpid()
+
+    def spring():
+        import os
+
+        if os.getpid() != here:
+            raise KeyError("lr")
+
+    class Trap:
+        def __reduce__(self):
+            return spring, ()
+
+    return Trap()
+
+
+def test_a_fault_of_the_program_comes_with_the_worker_s_traceback(cluster, closed, monkeypatch):
+    (closed / "fault").touch()
+    executor = OnRay(cluster.address, Site(None, None), ignore)
+    try:
+        executor.submit(POPULATIONS[0])
+        training = ended(executor)
+        monkeypatch.setattr(work, "load_dataset", lambda *asked: dataclasses.replace(federation(), prepare=trap()))
+        executor._data = work.Latest()
+        executor.submit(POPULATIONS[0])
+        unpacking = ended(executor)
+    finally:
+        executor.close()
+    assert (training.error, training.lost) == ("ValueError: no such thing", False)
+    assert "in prepare" in training.trace
+    assert (unpacking.error, unpacking.lost) == ("KeyError: 'lr'", False)
+    assert "in spring" in unpacking.trace
 
 
 def of_data(seed: int, **data: str) -> Population:
@@ -163,8 +241,10 @@ def test_without_an_address_this_machine_is_the_cluster(cluster, closed, expecte
     store = Store(tmp_path / "runs")
     unknown, changed = of_data(8, name="digit"), of_data(9, fingerprint="another")
     events: list[dict] = []
-    runner = Runner(lambda told: OnRay(None, Site(None, None), told, workers=1), events.append)
-    with pytest.raises(FailedError, match="2 of 6 populations failed"):
+    with (
+        pytest.raises(FailedError, match="2 of 6 populations failed"),
+        Runner(lambda told: OnRay(None, Site(None, None), told, workers=1), events.append) as runner,
+    ):
         runner.train([unknown, changed, *POPULATIONS], store)
     assert contents(store) == expected
     errors = {event["population"]: event["error"] for event in events if event["event"] == "failed"}
@@ -191,11 +271,13 @@ def test_killed_workers_and_machines_change_no_record(cluster, closed, expected,
     killing.start()
     handler = signal.getsignal(signal.SIGTERM)
     site = Site(None, store.path / "snapshots", every_rounds=1)
-    Runner(lambda told: OnRay(cluster.address, site, told), events.append).train(POPULATIONS, store)
+    with Runner(lambda told: OnRay(cluster.address, site, told), events.append) as runner:
+        runner.train(POPULATIONS, store)
     assert signal.getsignal(signal.SIGTERM) is handler
     killing.join()
     assert contents(store) == expected
-    assert len(store.costs()) == len(POPULATIONS)
+    elsewhere = f"{platform.system()} elsewhere, {os.cpu_count()} cores"
+    assert [cost["machine"] for cost in store.costs()] == [elsewhere] * len(POPULATIONS)
     told = Counter((event["event"], event.get("population")) for event in events)
     assert [told["finished", each.name] for each in POPULATIONS] == [1] * 4
     assert sorted(told["begun", each.name] for each in POPULATIONS) == [1, 1, 2, 2]

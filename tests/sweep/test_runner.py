@@ -33,6 +33,11 @@ def impatient(monkeypatch):
     monkeypatch.setattr(runner, "POLL", 0.02)
 
 
+def train(executor, populations, store, *told) -> None:
+    with Runner(executor, *told) as runner:
+        runner.train(populations, store)
+
+
 def on_record(store: Store) -> Counter:
     """How often each run is on record."""
     lines = [line for file in (store.path / "records").glob("*") for line in file.read_text().splitlines()]
@@ -46,9 +51,11 @@ def once(*populations) -> Counter:
 def test_every_population_is_kept_and_told_of(store):
     events: list[dict] = []
     executor = Scripted()
-    Runner(executor, events.append).train(POPULATIONS, store)
+    train(executor, POPULATIONS, store, events.append)
     assert on_record(store) == once(*POPULATIONS)
-    assert [each["population"] for each in store.costs()] == [each.name for each in POPULATIONS]
+    assert [(each["population"], each["machine"]) for each in store.costs()] == [
+        (each.name, "Plan9 mips, 64 cores") for each in POPULATIONS
+    ]
     assert [event["event"] for event in events] == ["planned", *["begun", "finished"] * 3]
     assert events[0] == {"event": "planned", "populations": 3, "runs": 6}
     assert events[1] == {
@@ -59,10 +66,44 @@ def test_every_population_is_kept_and_told_of(store):
     assert lease.running(store) == []
 
 
+def test_one_executor_trains_all_batches_and_is_closed_at_the_end(store):
+    executor, made = Scripted(lambda population: Done(population, error="no such thing")), []
+    with Runner(lambda told: made.append(told) or executor(told)) as runner:
+        with pytest.raises(FailedError):
+            runner.train(POPULATIONS[:1], store)
+        executor.end = trained
+        runner.train(POPULATIONS[1:2], store)
+        runner.train(POPULATIONS[2:], store)
+        assert executor.closed == []
+    assert executor.closed == [False]
+    assert len(made) == 1
+    assert on_record(store) == once(*POPULATIONS[1:])
+
+
+def test_after_an_interruption_another_executor_is_made(store):
+    def interrupt(population):
+        raise KeyboardInterrupt
+
+    executors = [Scripted(interrupt), Scripted()]
+    made = iter(executors)
+    with Runner(lambda told: next(made)(told)) as runner:
+        with pytest.raises(KeyboardInterrupt):
+            runner.train(POPULATIONS, store)
+        assert executors[0].closed == [True]
+        runner.train(POPULATIONS, store)
+    assert [each.closed for each in executors] == [[True], [False]]
+    assert on_record(store) == once(*POPULATIONS)
+
+
+def test_without_anything_to_train_no_executor_is_made(store):
+    with Runner(lambda told: pytest.fail("made")):
+        pass
+
+
 def test_what_is_on_record_by_now_is_not_trained(store):
     store.write([record(run) for run in POPULATIONS[1].runs], seconds=1)
     executor = Scripted()
-    Runner(executor).train(POPULATIONS, store)
+    train(executor, POPULATIONS, store)
     assert executor.begun == [POPULATIONS[0], POPULATIONS[2]]
     assert on_record(store) == once(*POPULATIONS)
 
@@ -79,8 +120,11 @@ def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
         seen.extend(lease.running(store))
         return trained(population)
 
-    executor = Scripted(end)
-    Runner(executor, events.append).train(POPULATIONS[:1], store)
+    executor = Scripted()
+    with Runner(executor, events.append) as runner:
+        runner.train(POPULATIONS[1:], store)  # an earlier batch, with leases of its own
+        executor.end = end
+        runner.train(POPULATIONS[:1], store)
     name = POPULATIONS[0].name
     assert {"event": "round", "population": name, "round": 3, "rounds": 7, "loss": 0.5} in events
     (held,) = seen
@@ -93,7 +137,7 @@ def test_a_failing_population_leaves_the_others_alone(store):
 
     events: list[dict] = []
     with pytest.raises(FailedError) as error:
-        Runner(Scripted(end), events.append).train(POPULATIONS, store)
+        train(Scripted(end), POPULATIONS, store, events.append)
     assert str(error.value) == (
         "1 of 3 populations failed, all others are on record; the first (fedavg on digits, 2 seeds): no such thing"
     )
@@ -101,6 +145,30 @@ def test_a_failing_population_leaves_the_others_alone(store):
     assert on_record(store) == once(POPULATIONS[0], POPULATIONS[2])
     assert [event["event"] for event in events].count("failed") == 1
     assert lease.running(store) == []
+
+
+def test_a_traceback_is_kept_until_the_population_is_on_record(store):
+    trace = "Traceback (most recent call last):\n  ...\nKeyError: 'lr'\n"
+    executor = Scripted(lambda population: Done(population, error="KeyError: 'lr'", trace=trace))
+    events: list[dict] = []
+    with pytest.raises(FailedError) as error:
+        train(executor, POPULATIONS[:2], store, events.append)
+    files = [store.path / "failed" / f"{each.name}.txt" for each in POPULATIONS[:2]]
+    assert str(error.value).endswith(f": KeyError: 'lr'; traceback in {files[0]}")
+    assert [event["error"] for event in events if event["event"] == "failed"] == [
+        f"KeyError: 'lr'; traceback in {file}" for file in files
+    ]
+    assert [file.read_text() for file in files] == [f"fedavg on digits, 2 seeds\n\n{trace}"] * 2
+    train(Scripted(), POPULATIONS[:1], store)
+    assert [file.exists() for file in files] == [False, True]
+
+
+def test_a_traceback_that_cannot_be_kept_is_a_line(store):
+    store.path.mkdir()
+    (store.path / "failed").touch()
+    executor = Scripted(lambda population: Done(population, error="KeyError: 'lr'", trace="Traceback"))
+    with pytest.raises(SilobenchError, match=r"failed/\w+\.txt: cannot be written \(.+\); mend that"):
+        train(executor, POPULATIONS[:1], store)
 
 
 def culprit(error: str):
@@ -116,7 +184,7 @@ def culprit(error: str):
 def test_a_lost_worker_s_population_is_tried_again_then_by_halves(store):
     executor = Scripted(culprit("a worker died"))
     with pytest.raises(FailedError, match=r"a worker died, and it cannot be halved; give it a machine with more mem"):
-        Runner(executor).train([GRID], store)
+        train(executor, [GRID], store)
     tried = [[(run.hyperparameters["lr"], run.seed) for run in each.runs] for each in executor.begun]
     low, high = RUNS[:2], RUNS[2:]
     assert tried == [RUNS, RUNS, low, high, high, [(0.1, 1)], [(0.1, 2)], [(0.1, 2)]]
@@ -126,7 +194,7 @@ def test_a_lost_worker_s_population_is_tried_again_then_by_halves(store):
 def test_out_of_memory_is_not_tried_again_but_by_halves_at_once(store):
     executor, events = Scripted(culprit("out of memory")), []
     with pytest.raises(FailedError, match="out of memory, and it cannot be halved"):
-        Runner(executor, events.append).train([GRID], store)
+        train(executor, [GRID], store, events.append)
     assert [len(each.runs) for each in executor.begun] == [4, 2, 2, 1, 1]
     assert [event["event"] for event in events].count("split") == 2
     assert sorted(on_record(store).values()) == [1, 1, 1]
@@ -137,7 +205,7 @@ def test_one_lost_worker_costs_one_more_attempt(store):
     executor = Scripted(
         lambda population: Done(population, error="died", lost=True) if next(lost, False) else trained(population)
     )
-    Runner(executor).train(POPULATIONS, store)
+    train(executor, POPULATIONS, store)
     assert executor.begun == [POPULATIONS[0], *POPULATIONS]
     assert on_record(store) == once(*POPULATIONS)
 
@@ -146,7 +214,7 @@ def test_a_race_of_settings_is_not_halved(store):
     race = replace(GRID, rungs=(1, 2), reduction=2)
     executor = Scripted(culprit("out of memory"))
     with pytest.raises(FailedError, match="cannot be halved"):
-        Runner(executor).train([race], store)
+        train(executor, [race], store)
     assert executor.begun == [race]
 
 
@@ -154,9 +222,7 @@ def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
     stop = threading.Event()
     executor = Scripted(room=2)
     with pytest.raises(StoppedError) as error:
-        Runner(executor, lambda event: stop.set() if event["event"] == "finished" else None, stop).train(
-            POPULATIONS, store
-        )
+        train(executor, POPULATIONS, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
     assert error.value.status == 130
     assert executor.begun == POPULATIONS[:2]
     assert on_record(store) == once(*POPULATIONS[:2])
@@ -166,9 +232,8 @@ def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
 
 def test_asked_to_stop_when_all_is_done_it_is_done(store):
     stop = threading.Event()
-    Runner(Scripted(room=3), lambda event: stop.set() if event["event"] == "finished" else None, stop).train(
-        POPULATIONS, store
-    )
+    executor = Scripted(room=3)
+    train(executor, POPULATIONS, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
     assert on_record(store) == once(*POPULATIONS)
 
 
@@ -178,7 +243,7 @@ def test_interrupted_it_ends_its_workers_and_gives_its_leases_back(store):
 
     executor = Scripted(end)
     with pytest.raises(KeyboardInterrupt):
-        Runner(executor).train(POPULATIONS, store)
+        train(executor, POPULATIONS, store)
     assert executor.closed == [True]
     assert list((store.path / "leases").iterdir()) == []
 
@@ -190,7 +255,7 @@ def test_records_that_cannot_be_kept_end_it(store, monkeypatch):
     monkeypatch.setattr(store, "write", full)
     executor = Scripted()
     with pytest.raises(SilobenchError, match="no space left"):
-        Runner(executor).train(POPULATIONS, store)
+        train(executor, POPULATIONS, store)
     assert (executor.begun, executor.closed) == (POPULATIONS[:1], [True])
 
 
@@ -232,7 +297,7 @@ def test_what_another_process_trains_is_waited_for(store, other):
         return trained(population)
 
     executor = Scripted(end)
-    Runner(executor).train(POPULATIONS, store)
+    train(executor, POPULATIONS, store)
     assert executor.begun == [POPULATIONS[0], POPULATIONS[2]]
     assert on_record(store) == once(*POPULATIONS)
 
@@ -250,6 +315,6 @@ def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_fre
             return super().finished(timeout)
 
     executor = Patient(room=2)
-    Runner(executor).train(POPULATIONS, store)
+    train(executor, POPULATIONS, store)
     assert executor.begun == [POPULATIONS[0], POPULATIONS[2], POPULATIONS[1]]
     assert on_record(store) == once(*POPULATIONS)

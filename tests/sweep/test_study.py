@@ -100,8 +100,8 @@ def trained(monkeypatch):
 
 def run_study(study: spec.StudySpec, store: Store, **options) -> dict[str, Search]:
     """The study trained in this process."""
-    runner = Runner(lambda progress: InProcess(Site(None, None), progress))
-    return running.run_study(study, store, runner=runner, **options)
+    with Runner(lambda progress: InProcess(Site(None, None), progress)) as runner:
+        return running.run_study(study, store, runner=runner, **options)
 
 
 def contents(store: Store) -> dict[str, bytes]:

@@ -1,0 +1,51 @@
+"""Prints the milliseconds of the runner per run when training takes none, with so many worker processes (0: none).
+
+    python scripts/runner_overhead.py WORKERS
+
+Workers take seconds to start, and those that are there first go on meanwhile: what is timed begins when every worker
+has trained one population.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.sweep import work
+from bench.sweep.executors import Executor, InProcess, Processes, Progress
+from bench.sweep.plan import plan
+from bench.sweep.runner import Runner
+from bench.sweep.store import Store
+from tests.reliability import toy_sweep
+
+POPULATIONS, RUNS = 400, 10
+
+# Worker processes import this file, too.
+if __name__ in ("__main__", "__mp_main__"):
+    work.train = toy_sweep.train
+
+
+def main() -> None:
+    workers = int(sys.argv[1])
+    os.environ[toy_sweep.SECONDS] = "0"
+    first = max(1, workers)
+    populations = plan(toy_sweep.runs(first + POPULATIONS, RUNS))
+
+    def executor(progress: Progress) -> Executor:
+        site = work.Site(None, None)
+        return Processes(workers, site, progress) if workers else InProcess(site, progress)
+
+    with tempfile.TemporaryDirectory() as folder, Runner(executor) as runner:
+        store = Store(Path(folder))
+        runner.train(populations[:first], store)
+        begin = time.perf_counter()
+        runner.train(populations[first:], store)
+        took = time.perf_counter() - begin
+    print(1000 * took / (POPULATIONS * RUNS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""Estimates: exact where time follows straight lines, from a few short trainings that are remembered and not kept.
+
+Most tests run on a machine whose clock nothing but training moves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from bench import spec
+from bench.data.facts import Facts
+from bench.sweep import calibration, work
+from bench.sweep import estimate as estimating
+from bench.sweep import study as running
+from bench.sweep.estimate import Estimate, estimate
+from bench.sweep.plan import Population
+from bench.sweep.store import Store
+from bench.types import Budget, Federation
+from tests import records
+from tests.sweep.scripted import population
+
+TRACING, TEST = 3.0, 0.6  # seconds; a test is of three checkpoints
+SAMPLES = (12, 9)  # of each client, two and one of them held out
+
+
+def federation() -> Federation:
+    return Federation.from_arrays(
+        {f"client {n}": {"x": [[i / n] for i in range(n)], "y": [i % 2 for i in range(n)]} for n in SAMPLES}
+    )
+
+
+@dataclass
+class Machine:
+    """Trains in a time that is known: its clock stands still but for this."""
+
+    path: str = "stack"
+    clock: float = 0.0
+    trained: list[Population] = field(default_factory=list)
+
+    def train(self, population: Population, site, tell=lambda *told: None) -> list[dict]:
+        self.trained.append(population)
+        budget = population.runs[0].budget
+        self.clock += TRACING
+        for round_ in range(1, budget.rounds + 1):
+            runs = self.left(population, round_)
+            self.clock += self.round(budget, runs, pooled=population.runs[0].algorithm["name"] == "central")
+            if round_ in budget.tested:
+                self.clock += TEST / 3 * runs
+            tell(round_, budget.rounds, None)
+        self.clock += TEST * len(population.runs)
+        return [records.made(run, path=self.path) for run in population.runs]
+
+    def round(self, budget: Budget, runs: int, *, pooled: bool) -> float:
+        """Evaluation and steps; stacked, the slowest client's of a program that costs something whatever the runs."""
+        training = [samples - math.floor(samples * budget.validation) for samples in SAMPLES]
+        training = [sum(training)] if pooled else training
+        steps = [budget.local_steps or budget.local_epochs * samples for samples in training]
+        if self.path == "stack":
+            return (0.2 + 0.02 * max(steps)) * (1 + 0.1 * runs)
+        return runs * sum(0.2 + 0.02 * each for each in steps)
+
+    @staticmethod
+    def left(population: Population, round_: int) -> int:
+        """How many runs are in work in a round: of a race with reduction 3 a third of the settings after each rung."""
+        passed = sum(rung < round_ for rung in population.rungs)
+        return len(population.runs) // 3**passed
+
+    def takes(self, population: Population) -> float:
+        before = self.clock
+        self.train(population, None)
+        return self.clock - before
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path) -> Machine:
+    machine = Machine()
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(calibration, "time", SimpleNamespace(perf_counter=lambda: machine.clock))
+    monkeypatch.setattr(work, "train", machine.train)
+    monkeypatch.setattr(work, "_loaded", work.Latest())
+    monkeypatch.setattr(
+        work, "load_dataset", lambda name, root, **options: dataclasses.replace(federation(), options=options)
+    )
+    return machine
+
+
+def of(made: Population, algorithm: str = "fedavg", **budget) -> Population:
+    """The population with the toy data of this file, another algorithm and budget."""
+    data = made.runs[0].data | {"fingerprint": federation().fingerprint}
+    wanted = Budget(**{"rounds": 20, "local_epochs": 5, "batch_size": 1} | budget)
+    named = {"name": algorithm, "options": {}}
+    runs = [dataclasses.replace(run, data=data, algorithm=named, budget=wanted) for run in made.runs]
+    return dataclasses.replace(made, runs=tuple(runs))
+
+
+GRID = population(1, 2, 3, rates=(0.1, 0.2, 0.3))
+
+
+@pytest.mark.parametrize("path", ["stack", "loop"])
+@pytest.mark.parametrize("wanted", [
+    of(GRID, local_epochs=50),
+    of(GRID),
+    of(GRID, local_epochs=1),
+    of(GRID, local_epochs=None, local_steps=4),
+    of(GRID, test_every=3),
+    of(GRID, "central"),
+    of(GRID, rounds=1),
+    of(population(1), local_epochs=1),
+], ids=["longest rounds", "long rounds", "short rounds", "few", "curves", "pooled", "short", "alone"])  # fmt: skip
+def test_a_population_costs_what_it_takes(machine: Machine, wanted: Population, path: str) -> None:
+    machine.path = path
+    found = calibration.cost(wanted, None)
+    assert max(short.runs[0].budget.rounds for short in machine.trained) == calibration.ROUNDS
+    assert found.seconds(wanted) == pytest.approx(machine.takes(wanted))
+
+
+@pytest.mark.parametrize("path", ["stack", "loop"])
+def test_settings_that_a_race_drops_cost_no_more(machine: Machine, path: str, monkeypatch) -> None:
+    machine.path = path
+    monkeypatch.setattr(f"{__name__}.TEST", 0.0)
+    settings = of(population(1, 2, rates=tuple(0.1 * rate for rate in range(1, 10))), rounds=9)
+    race = dataclasses.replace(settings, rungs=(1, 3, 9), reduction=3)
+    found = calibration.cost(race, None)
+    assert found.seconds(race) == pytest.approx(machine.takes(race))
+    assert found.seconds(race) < 0.8 * machine.takes(settings)
+
+
+def test_what_was_timed_is_not_timed_again(machine: Machine) -> None:
+    first = calibration.cost(of(GRID), None)
+    assert machine.trained
+    machine.trained.clear()
+    assert calibration.cost(of(GRID), None) == first
+    assert not machine.trained
+    calibration.cost(of(GRID, rounds=21), None)
+    assert machine.trained
+
+
+STUDY = """
+title = "A study"
+seeds = [1, 2]
+[data]
+name = "digits"
+[budget]
+rounds = 20
+local_epochs = 1
+batch_size = 1
+"""
+
+
+@pytest.fixture
+def study(machine, tmp_path, monkeypatch):
+    """A study of these methods on the toy data; a process starts in five seconds."""
+    monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(work.load_dataset(name, root)))
+    monkeypatch.setattr(calibration, "start", lambda names: 5.0)
+
+    def study(**models: str) -> spec.StudySpec:
+        file = tmp_path / "study.toml"
+        methods = [f'[methods.{name}]\nmodel = "{model}"\ngrid.lr = [0.1, 0.2]\n' for name, model in models.items()]
+        file.write_text(STUDY + "".join(methods))
+        return spec.read(file)
+
+    return study
+
+
+SEVERAL = {"fedavg": "logistic", "scaffold": "logistic", "fedper": "mlp", "apfl": "mlp", "fedbn": "mlp"}
+
+
+@pytest.mark.parametrize(("share", "timed"), [(0.0, 2), (100.0, 5)])
+def test_more_than_one_of_each_model_is_timed_while_it_takes_a_small_share(
+    machine: Machine, study, tmp_path, monkeypatch, share: float, timed: int
+) -> None:
+    monkeypatch.setattr(estimating, "SHARE", share)
+    monkeypatch.setattr(estimating, "PATIENCE", 1e9)
+    found = estimate(study(**SEVERAL), Store(tmp_path / "runs"))
+    assert (found.runs, found.to_train, found.timed) == (20, 20, timed)
+    assert {run.model["name"] for short in machine.trained for run in short.runs} == {"logistic", "mlp"}
+    one = machine.takes(of(population(1, 2, rates=(0.1, 0.2)), local_epochs=1))
+    assert found.seconds == pytest.approx([one] * 5)
+    assert found.wall(1) == pytest.approx(5 + 5 * one)
+
+
+def test_patience_ends_the_timing_of_a_long_study(study, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(estimating, "SHARE", 100.0)
+    monkeypatch.setattr(estimating, "PATIENCE", 0.0)
+    assert estimate(study(**SEVERAL), Store(tmp_path / "runs")).timed == 2
+
+
+def test_a_kind_that_was_not_timed_costs_what_the_most_alike_do(machine: Machine, study, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(estimating, "SHARE", 0.0)
+    wanted = study(**SEVERAL)
+    long = dataclasses.replace(wanted.methods["scaffold"].budget, rounds=60)
+    methods = dict(wanted.methods) | {"scaffold": dataclasses.replace(wanted.methods["scaffold"], budget=long)}
+    found = estimate(dataclasses.replace(wanted, methods=methods), Store(tmp_path / "runs"))
+    assert found.timed == 2
+    runs = population(1, 2, rates=(0.1, 0.2))
+    takes = {rounds: machine.takes(of(runs, local_epochs=1, rounds=rounds)) for rounds in (20, 60)}
+    assert sorted(found.seconds or ()) == pytest.approx(sorted([takes[60], *[takes[20]] * 4]), rel=0.1)
+
+
+def test_workers_start_at_once_and_the_longest_population_is_first() -> None:
+    found = Estimate("A study", 4, 4, 5.0, (1.0, 2.0, 4.0, 2.0), 4, 0, 0, ())
+    assert [found.wall(workers) for workers in (1, 2, 3, 9)] == [14.0, 10.0, 9.0, 9.0]
+
+
+def test_the_command_trains_nothing_that_lasts_and_counts_what_is_on_record(silobench, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "study.toml"
+    methods = '[methods.fedavg]\nmodel = "logistic"\ngrid.lr = [0.1, 0.2]\n[methods.local]\nmodel = "logistic"\n'
+    file.write_text(STUDY.replace("batch_size = 1", "batch_size = 64") + methods)
+
+    def planned() -> dict:
+        status, out, _ = silobench("plan", file, "--json", "--store", "runs")
+        assert status == 0
+        return json.loads(out)
+
+    before, again = planned(), planned()
+    assert before == again
+    assert (before["runs"], before["to_train"], before["populations"]) == (6, 6, 2)
+    assert before["seconds"] > before["start"] > 0
+    assert not (tmp_path / "runs").exists()
+    assert silobench("sweep", file, "--store", "runs", "--quiet")[0] == 0
+    written = sum(each.stat().st_size for each in (tmp_path / "runs/records").iterdir())
+    assert before["disk"] == pytest.approx(written, rel=0.2)
+    after = planned()
+    assert (after["to_train"], after["populations"], after["seconds"]) == (0, 0, 0)
+
+
+def test_without_the_data_there_is_no_time_but_what_to_fetch(silobench, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY.replace("digits", "fed_heart_disease") + '[methods.fedavg]\nmodel = "logistic"\n')
+    status, out, _ = silobench("plan", file)
+    assert status == 0
+    assert "to fetch     fed_heart_disease: heart_disease/processed.cleveland.data" in out
+    assert "silobench data prepare fed_heart_disease" in out

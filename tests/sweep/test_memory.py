@@ -1,0 +1,80 @@
+"""The memory that a population is taken to need: at least what training takes, and not many times as much."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from bench.sweep.memory import BASE, needed
+from bench.sweep.plan import Population
+from tests.sweep.scripted import federation, population
+
+# Prints the most memory that a worker had, by the kernel's count, and what of it training took.
+TRAIN = """
+import sys
+from pathlib import Path
+from bench.sweep import work
+from tests.sweep import test_memory
+
+class Site(work.Site):
+    def federation(self, run):
+        return test_memory.federation()
+
+def kilobytes(what):
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what))
+    return int(line.split()[1])
+
+work.train(test_memory.population(1), Site(None, None))
+before = kilobytes("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")
+work.train(test_memory.made(sys.argv[1]), Site(None, None))
+print(1024 * kilobytes("VmHWM"), 1024 * (kilobytes("VmHWM") - before))
+"""
+
+
+def of(made: Population, algorithm: str, model: str, *, hidden: Any, **changes: Any) -> Population:
+    """The population with another algorithm and model, and changes of its budget."""
+    runs = tuple(
+        dataclasses.replace(
+            run,
+            algorithm={"name": algorithm, "options": {}},
+            model={"name": model, "options": {"hidden": hidden}},
+            budget=dataclasses.replace(run.budget, **changes),
+        )
+        for run in made.runs
+    )
+    return dataclasses.replace(made, runs=runs)
+
+
+def made(name: str) -> Population:
+    many = population(1, 2, rates=tuple(0.001 * rate for rate in range(1, 61)))
+    return {
+        "stacked": of(many, "apfl", "mlp", hidden=[128, 128], optimizer="adamw"),
+        "looped": of(population(1, 2), "fedavg", "mlp", hidden=[1500, 1500]),
+    }[name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux how much memory it has used")
+@pytest.mark.parametrize("name", ["stacked", "looped"])
+def test_what_is_needed_by_count_is_what_training_takes_or_up_to_four_times_as_much(name):
+    done = subprocess.run([sys.executable, "-c", TRAIN, name], check=True, capture_output=True, text=True)
+    peak, took = map(int, done.stdout.split())
+    assert took > 100e6  # else it says nothing
+    assert needed(made(name), federation()) >= peak
+    assert needed(made(name), federation()) - BASE <= 4 * took
+
+
+def test_of_what_cannot_be_counted_the_worker_says_why():
+    assert needed(of(population(1), "fedavg", "mlp", hidden=0), federation()) == BASE
+
+
+def test_each_seed_may_have_data_of_its_own():
+    one = population(1, 2)
+    runs = tuple(dataclasses.replace(run, data={**run.data, "fingerprint": str(run.seed)}) for run in one.runs)
+    samples = [split for client in federation().clients for split in (client.train, client.test)]
+    size = sum(split.x.nbytes + split.y.nbytes for split in samples)
+    assert needed(dataclasses.replace(one, runs=runs), federation()) - needed(one, federation()) == size
