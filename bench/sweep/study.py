@@ -32,14 +32,14 @@ def run_study(
 ) -> dict[str, Search]:
     """Train what ``store`` lacks of the study, or of the ``methods`` named, and return their runs by method.
 
-    Without a ``runner`` nothing is trained and only what the store holds is returned. Everything asked for is checked
-    before anything is trained. Populations are kept one by one, so that the same call after an interruption goes on
-    with the next. Records do not depend on the order of methods.
+    Without a ``runner`` nothing is trained or downloaded, and only what the store holds is returned. Everything asked
+    for is checked before anything is trained. Populations are kept one by one, so that the same call after an
+    interruption goes on with the next. Records do not depend on the order of methods.
     """
     records = store.records()
-    askers = _askers(study, methods, root)
     if runner is None:
-        return _on_record(askers, records)
+        return on_record(study, records, root, methods)
+    askers = _askers(study, methods, root)
     while asked := [asker for asker in askers if asker.ask(records)]:
         populations = _populations(asked, records)
         if populations:
@@ -50,13 +50,12 @@ def run_study(
     return {asker.method.name: asker.search(records) for asker in askers}
 
 
-def on_record(study: StudySpec, records: Records, root: Path | None = None) -> dict[str, Search]:
+def on_record(
+    study: StudySpec, records: Records, root: Path | None = None, methods: Collection[str] | None = None
+) -> dict[str, Search]:
     """The runs of a study by method as far as they are among the ``records``; nothing is trained or downloaded."""
     with fetch.forbidden("looking at records"):
-        return _on_record(_askers(study, None, root), records)
-
-
-def _on_record(askers: Sequence[_Asker], records: Records) -> dict[str, Search]:
+        askers = _askers(study, methods, root)
     while asked := [asker for asker in askers if asker.ask(records)]:
         # What is asked for next depends on these; what is there of them is all there is to show.
         if any(asker.missing(records) for asker in asked if not asker.asks_once):
@@ -67,10 +66,16 @@ def _on_record(askers: Sequence[_Asker], records: Records) -> dict[str, Search]:
 
 
 def populations(study: StudySpec, records: Records, root: Path | None = None) -> tuple[list[Population], int]:
-    """What a study would train next, and how many runs that and what is finished of it are."""
-    askers = _askers(study, None, root)
-    asked = [asker for asker in askers if asker.ask(records)]
-    return _populations(asked, records), study.runs(study.methods)
+    """What a study has still to train, and how many runs that and what is finished of it are.
+
+    A search that asks by what it has found is told that nothing was: its later settings stand for others.
+    """
+    askers, planned = _askers(study, None, root), []
+    while asked := [asker for asker in askers if asker.ask(records)]:
+        planned += _populations(asked, records)
+        for asker in asked:
+            asker.tell(records)
+    return planned, study.runs(study.methods)
 
 
 def _askers(study: StudySpec, methods: Collection[str] | None, root: Path | None) -> list[_Asker]:

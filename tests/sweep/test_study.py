@@ -275,6 +275,20 @@ def test_tpe_learns_from_what_it_is_told(study, tmp_path, trained):
     assert mean_loss("tpe", "batch = 5\n") < mean_loss("random")
 
 
+def test_a_plan_counts_settings_that_a_search_has_not_asked_for_yet(study, tmp_path, trained):
+    searched = study(RANGE, '[search]\nkind = "tpe"\ntrials = 7\nbatch = 3\n')
+
+    def planned(store: Store) -> list[int]:
+        populations, runs = running.populations(searched, store.records())
+        assert runs == 14
+        return [len(population.runs) for population in populations]
+
+    store = Store(tmp_path / "runs")
+    assert planned(store) == [6, 6, 2]
+    run_study(searched, store)
+    assert planned(store) == []
+
+
 def test_halving_keeps_dropped_runs_as_runs_of_fewer_rounds(study, tmp_path, trained):
     search = '[search]\nkind = "halving"\ntrials = 9\nfirst = 1\nreduction = 3\n'
     halved = study(RANGE, search, "[methods.fedavg.budget]\nrounds = 4\n")
