@@ -16,7 +16,7 @@ RULES = ("latest", "global", "local")
 
 
 def asked(file: Path) -> list[RunSpec]:
-    """The runs that the study in ``file`` asks for first."""
+    """The runs that the study in ``file`` asks for, those it asks for first first."""
     packed, _ = populations(spec.read(file), {})
     return [run for population in packed for run in population.runs]
 

@@ -130,9 +130,9 @@ def test_how_much_of_a_study_is_finished(silobench, store):
 def test_of_a_search_that_asks_by_what_it_finds_all_trials_count(silobench, store, study):
     study.write_text(STUDY.partition("[methods.fedprox]")[0].replace("grid.lr = [0.1, 1.0]",
         'range.lr = { low = 0.1, high = 1.0 }\nsearch = { kind = "tpe", trials = 12, batch = 4 }'))  # fmt: skip
-    first = asked(study)
-    assert len(first) == 8
-    store.write([made(run) for run in first[:6]], seconds=1)
+    runs = asked(study)
+    assert len(runs) == 24
+    store.write([made(run) for run in runs[:6]], seconds=1)
     assert silobench("status", "study.toml")[1].splitlines()[-1] == "  fedavg  6 of 24"
 
 

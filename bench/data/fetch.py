@@ -136,8 +136,8 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 @contextmanager
 def forbidden(by: str) -> Iterator[None]:
-    """Download nothing until the block ends; ``by`` is what forbids it."""
-    token = _forbidden.set(by)
+    """Download nothing until the block ends; ``by`` is what forbids it, if nothing around the block does."""
+    token = _forbidden.set(_forbidden.get() or by)
     try:
         yield
     finally:

@@ -56,12 +56,12 @@ def on_record(
     """The runs of a study by method as far as they are among the ``records``; nothing is trained or downloaded."""
     with fetch.forbidden("looking at records"):
         askers = _askers(study, methods, root)
-    while asked := [asker for asker in askers if asker.ask(records)]:
-        # What is asked for next depends on these; what is there of them is all there is to show.
-        if any(asker.missing(records) for asker in asked if not asker.asks_once):
-            break
-        for asker in asked:
-            asker.tell(records)
+        while asked := [asker for asker in askers if asker.ask(records)]:
+            # What is asked for next depends on these; what is there of them is all there is to show.
+            if any(asker.missing(records) for asker in asked if not asker.asks_once):
+                break
+            for asker in asked:
+                asker.tell(records)
     return {asker.method.name: asker.search(records) for asker in askers}
 
 
