@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench import machine
 from bench.cli_progress import duration
-from bench.data import fetch
-from bench.files import write_whole
-from bench.types import content_hash
 
 if TYPE_CHECKING:
     from bench.sweep.estimate import Estimate
@@ -48,18 +43,14 @@ def document(found: Estimate, workers: int) -> str:
 def note(study: Path, profile: str, found: Estimate) -> None:
     """Remember what the whole study takes on this machine, for :func:`noted`."""
     if found.seconds is not None and found.to_train == found.runs:
-        with suppress(OSError):  # a cache that only others may write to
-            write_whole(_note(study, profile), json.dumps({"seconds": found.wall(1)}).encode())
+        machine.remember("plans", _asked(study, profile), found.wall(1))
 
 
 def noted(study: Path, profile: str) -> float | None:
     """Seconds that the whole study takes here with one worker, if `silobench plan` has been asked for it as it is."""
-    with suppress(OSError, ValueError, KeyError):
-        return float(json.loads(_note(study, profile).read_bytes())["seconds"])
-    return None
+    seconds: float | None = machine.recall("plans", _asked(study, profile))
+    return seconds
 
 
-def _note(study: Path, profile: str) -> Path:
-    about = {"study": study.read_text(encoding="utf-8"), "profile": profile}
-    key = content_hash({**about, "machine": [platform.node(), os.cpu_count()]})
-    return fetch.cache_folder() / "plans" / f"{key}.json"
+def _asked(study: Path, profile: str) -> dict[str, str]:
+    return {"study": study.read_text(encoding="utf-8"), "profile": profile}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench import machine
 from bench.files import write_whole
 from bench.sweep.store import Store
 
@@ -90,7 +90,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
         found: dict[str, Any] = {
-            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "machine": machine.name(),
             "overhead_ms": overhead(),
             "restart": restart(room),
             "plan": plan(room),

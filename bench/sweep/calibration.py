@@ -9,23 +9,16 @@ much of their cost, so a stack is timed whole and with one run; looped ones cost
 from __future__ import annotations
 
 import json
-import math
-import os
-import platform
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bench import __version__, registry
-from bench.data import fetch
-from bench.files import write_whole
+from bench import machine, registry
 from bench.sweep import work
 from bench.sweep.plan import Population
 from bench.sweep.store import seal
@@ -86,8 +79,7 @@ def loading(population: Population, root: Path | None) -> float:
         _load(population, root)
         return time.perf_counter() - begun
 
-    runs = population.runs[: len(population.seeds)]
-    return float(_remembered({"loading": [dict(run.data) for run in runs]}, make))
+    return float(_remembered({"loading": [dict(run.data) for run in population.first]}, make))
 
 
 def cost(population: Population, root: Path | None) -> Cost:
@@ -106,18 +98,14 @@ def kind(population: Population) -> str:
 
 def _remembered(what: Any, make: Callable[[], Any]) -> Any:
     """What was made of ``what`` on this machine with these versions, or is made now."""
-    machine = [platform.node(), os.cpu_count(), sys.version, version("torch"), __version__]
-    memory = fetch.cache_folder() / "calibration" / f"{content_hash({'machine': machine} | what)}.json"
-    with suppress(OSError, ValueError):
-        return json.loads(memory.read_bytes())
-    made = make()
-    with suppress(OSError):  # a cache that only others may write to
-        write_whole(memory, json.dumps(made).encode())
+    if (made := machine.recall("calibration", what)) is None:
+        made = make()
+        machine.remember("calibration", what, made)
     return made
 
 
 def _load(population: Population, root: Path | None) -> None:
-    for run in population.runs[: len(population.seeds)]:
+    for run in population.first:
         work.Site(root, None).federation(run)
 
 
@@ -213,11 +201,11 @@ def _record_size(record: dict[str, Any], budget: Budget) -> int:
 
 def _steps(run: RunSpec, root: Path | None) -> list[int]:
     """Local steps in a round of each client that trains."""
-    from bench.train.batches import local_steps
+    from bench.train.batches import held_out, local_steps
 
     clients = work.Site(root, None).federation(run).clients
-    held_out = [0 if client.validation else math.floor(len(client.train) * run.budget.validation) for client in clients]
-    sizes = [max(1, len(client.train) - less) for client, less in zip(clients, held_out, strict=True)]
+    less = [0 if client.validation else held_out(len(client.train), run.budget.validation) for client in clients]
+    sizes = [max(1, len(client.train) - validated) for client, validated in zip(clients, less, strict=True)]
     if registry.load("algorithms", run.algorithm["name"]).pooled:
         sizes = [sum(sizes)]
     return [local_steps(run.budget, size) for size in sizes]

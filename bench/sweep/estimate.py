@@ -80,7 +80,7 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estima
     seconds: list[float] = []
     while name := _next(kinds, timed, start + sum(seconds)):
         population = kinds[name][0]
-        data = tuple(work.data_key(run) for run in population.runs[: len(population.seeds)])
+        data = tuple(work.data_key(run) for run in population.first)
         if data not in loading:
             loading[data] = calibration.loading(population, root)
         timed[name] = calibration.cost(population, root)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import signal
 import threading
 import time
@@ -21,6 +20,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
+from bench import machine
 from bench.sweep import work
 from bench.sweep.plan import Population
 from bench.sweep.work import Site
@@ -204,11 +204,7 @@ def attempt(population: Population, site: Site, tell: work.Tell) -> Done:
         records = work.train(population, site, tell)
     except Exception as error:
         return failure(population, error)
-    return Done(population, records, time.perf_counter() - start, _machine())
-
-
-def _machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return Done(population, records, time.perf_counter() - start, machine.name())
 
 
 def failure(population: Population, error: Exception) -> Done:

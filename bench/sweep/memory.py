@@ -6,7 +6,6 @@ answer is one to three times of what is used: too much leaves a core without wor
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from bench.settings import fitting
@@ -45,7 +44,7 @@ def needed(population: Population, federation: Federation) -> int:
         together = max(1, min(models, STACKED_WEIGHTS // weights))
         samples = max(batch, *(_evaluated(client, budget.validation) for client in clients))
     numbers = LASTING * weights * models + together * (PASSING * weights + BACKWARD * samples * kept)
-    datasets = len({data_key(run) for run in population.runs[: len(population.seeds)]})
+    datasets = len({data_key(run) for run in population.first})
     return BASE + datasets * _size(federation) + FLOAT * numbers
 
 
@@ -82,8 +81,10 @@ def _kept(module: nn.Module, x: Tensor) -> int:
 
 def _evaluated(client: Client, validation: float) -> int:
     """How many samples of a client a stack evaluates at once."""
-    held_out = len(client.validation) if client.validation else math.floor(len(client.train) * validation)
-    return max(held_out, len(client.test) if client.test else 0)
+    from bench.train.batches import held_out
+
+    validated = len(client.validation) if client.validation else held_out(len(client.train), validation)
+    return max(validated, len(client.test) if client.test else 0)
 
 
 def _size(federation: Federation) -> int:

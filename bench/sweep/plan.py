@@ -37,6 +37,11 @@ class Population:
         """The hash of the runs' hashes: what its file of records and its lease are called."""
         return name([run.hash for run in self.runs])
 
+    @property
+    def first(self) -> tuple[RunSpec, ...]:
+        """The runs of the first setting, one for each seed: what they see is all that the population sees."""
+        return self.runs[: len(self.seeds)]
+
     def part(self, settings: slice, seeds: slice) -> Population:
         """The population of some of its settings and seeds."""
         rows = range(0, len(self.runs), len(self.seeds))[settings]

@@ -94,7 +94,7 @@ class OnRay:
 
     def submit(self, population: Population) -> None:
         try:
-            data = {data_key(run): self._data.of(run, self._put) for run in population.runs[: len(population.seeds)]}
+            data = {data_key(run): self._data.of(run, self._put) for run in population.first}
             _, federation = self._ray.get(next(iter(data.values())))
             needed = memory.needed(population, federation)
         except Exception as error:

@@ -64,7 +64,7 @@ def train(population: Population, site: Site, tell: Tell = lambda finished, roun
     from bench.train.snapshot import Keeping
 
     common = population.runs[0]
-    federations = [site.federation(run) for run in population.runs[: len(population.seeds)]]
+    federations = [site.federation(run) for run in population.first]
     keeping = Keeping(site.snapshots, site.every_rounds, site.every_seconds) if site.snapshots else None
     with _one_thread():
         trained = engine.run(

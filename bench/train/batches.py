@@ -53,10 +53,15 @@ def _taken(parts: Sequence[Tensor], rows: Tensor) -> Tensor:
 
 
 def split(samples: int, validation: float, seed: int, client: int) -> tuple[Tensor, Tensor]:
-    """Row numbers of the training and the validation samples; ``validation`` is the share held out, rounded down."""
-    held_out = math.floor(samples * validation + 1e-9)
+    """Row numbers of the training and the validation samples; ``validation`` is the share held out."""
+    validated = held_out(samples, validation)
     order = permutation(derive("validation", seed, client), samples)
-    return order[held_out:].sort().values, order[:held_out].sort().values
+    return order[validated:].sort().values, order[:validated].sort().values
+
+
+def held_out(samples: int, validation: float) -> int:
+    """How many of a client's samples are the share ``validation``, rounded down; a share that floats miss is met."""
+    return math.floor(samples * validation + 1e-9)
 
 
 def batch_size(budget: Budget, samples: int) -> int:

@@ -1,0 +1,39 @@
+"""This machine: what it is called in records of costs, and what was found out about it before."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench import __version__
+from bench.data import fetch
+from bench.files import write_whole
+from bench.types import content_hash
+
+
+def name() -> str:
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def remember(folder: str, what: Any, found: Any) -> None:
+    """Keep in a folder of the cache what was found (JSON) about ``what`` (JSON), for :func:`recall`."""
+    with suppress(OSError):  # a cache that only others may write to
+        write_whole(_memory(folder, what), json.dumps(found).encode())
+
+
+def recall(folder: str, what: Any) -> Any:
+    """What was found about ``what`` on this machine with these versions; None if nothing was."""
+    with suppress(OSError, ValueError):
+        return json.loads(_memory(folder, what).read_bytes())
+    return None
+
+
+def _memory(folder: str, what: Any) -> Path:
+    here = [platform.node(), os.cpu_count(), sys.version, version("torch"), __version__]
+    return fetch.cache_folder() / folder / f"{content_hash({'machine': here, 'what': what})}.json"
