@@ -39,6 +39,7 @@ def run(
     optimizer_state: Literal["keep", "reset"] = "keep",
     evaluate: Literal["aggregated", "trained"] = "aggregated",
     test_every: int = 0,
+    draws: Literal["keyed", "torch"] = "keyed",
     path: Path = "auto",
 ) -> Result:
     """Train ``algorithm`` on ``federation`` once for every setting and seed, and test every personal model.
@@ -50,6 +51,7 @@ def run(
     mini-batches, whatever ``batch_size``; ``optimizer_state`` says whether the clients' optimisers keep their moments
     over rounds. ``evaluate`` "trained" validates, keeps and tests models before aggregation instead of after it.
     ``test_every`` draws learning curves on test samples (:attr:`Result.curves`), a point after so many rounds each.
+    ``draws`` "torch" takes initial weights and mini-batches as a script in torch draws them from a seed (see Budget).
     ``path`` forces the stacked or the looped way of computing, which agree to 1e-5; by default the better one is taken.
 
     Raises :class:`bench.SpecError` for anything that cannot be run, before training starts.
@@ -60,7 +62,7 @@ def run(
             raise SpecError(f"unknown checkpoint rule {rule!r}: {nearest(rule, CHECKPOINTS)}")
     budget = Budget(
         rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state, evaluate,
-        test_every,
+        test_every, draws,
     )  # fmt: skip
     settings = grid(hyperparameters or {})
     trained = engine.run(

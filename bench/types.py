@@ -212,6 +212,10 @@ class Budget:
     taken in what the server made of the uploads, or the one its local steps have "trained", before aggregation.
     After every ``test_every`` rounds, and the last, models are scored on test samples for a learning curve that
     nothing is chosen by; 0 draws none.
+
+    ``draws`` says what a seed stands for: "keyed" initial weights and mini-batches depend on it and on what they are
+    for alone (:mod:`bench.rng`); "torch" draws them as a script in torch would that was given the seed
+    (:mod:`bench.train.loaders`), which needs ``batches`` and one local epoch a round.
     """
 
     rounds: int
@@ -224,6 +228,7 @@ class Budget:
     optimizer_state: Literal["keep", "reset"] = "keep"
     evaluate: Literal["aggregated", "trained"] = "aggregated"
     test_every: int = 0
+    draws: Literal["keyed", "torch"] = "keyed"
 
     def __post_init__(self) -> None:
         for key in ("rounds", "local_steps", "local_epochs", "batch_size", "batches"):
@@ -238,6 +243,7 @@ class Budget:
             ("optimizer", ("adamw", "sgd")),
             ("optimizer_state", ("keep", "reset")),
             ("evaluate", ("aggregated", "trained")),
+            ("draws", ("keyed", "torch")),
         ):
             if (value := getattr(self, key)) not in known:
                 raise SpecError(f"{key} = {value!r}: {nearest(str(value), known)}")
@@ -245,6 +251,8 @@ class Budget:
             raise SpecError(f"validation = {self.validation!r}: expected a share of at least 0 and below 1")
         if not isinstance(self.test_every, int) or isinstance(self.test_every, bool) or self.test_every < 0:
             raise SpecError(f"test_every = {self.test_every!r}: expected a whole number of rounds, or 0 for no curves")
+        if self.draws == "torch" and (self.batches is None or self.local_epochs != 1):
+            raise SpecError('draws = "torch" follows a loop over epochs of so many batches: give batches, local_epochs = 1')
 
     @property
     def tested(self) -> tuple[int, ...]:
@@ -271,12 +279,16 @@ class RunSpec:
     def as_dict(self) -> dict[str, Any]:
         """Plain containers, as written into the record."""
         # asdict would copy every option of ten thousand runs that share them, and look for more within every number.
+        budget = dict(vars(self.budget))
+        if self.budget.draws == "keyed":
+            # Younger than the records: left out, so that a run keeps the name that it has had.
+            del budget["draws"]
         return {
             "data": self.data,
             "algorithm": self.algorithm,
             "model": self.model,
             "hyperparameters": self.hyperparameters,
-            "budget": dict(vars(self.budget)),
+            "budget": budget,
             "seed": self.seed,
         }
 

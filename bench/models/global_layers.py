@@ -15,6 +15,7 @@ from operator import add
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import selu
+from torch.nn.utils import skip_init
 
 from bench.registry import register
 from bench.types import SpecError, nearest
@@ -62,9 +63,9 @@ class Embedding(nn.Module):
 
     def __init__(self, features: int, norm: Norm) -> None:
         super().__init__()
-        # As torch draws linear layers of one input.
-        self.weight = nn.Parameter(torch.empty(features, EMBEDDING).uniform_(-1, 1))
-        self.bias = nn.Parameter(torch.empty(features, EMBEDDING).uniform_(-1, 1))
+        layers = [nn.Linear(1, EMBEDDING) for _ in range(features)]  # of whose initial weights these are made
+        self.weight = nn.Parameter(torch.stack([layer.weight.detach()[:, 0] for layer in layers]))
+        self.bias = nn.Parameter(torch.stack([layer.bias.detach() for layer in layers]))
         self.norm = norm(features)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -76,8 +77,8 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.project = Along(EMBEDDING, 3 * EMBEDDING, bias=False)
-        self.out = Along(EMBEDDING, EMBEDDING, bias=False)
+        out = Along(EMBEDDING, EMBEDDING, bias=False)  # drawn first, as torch's own attention does
+        self.project, self.out = skip_init(Along, EMBEDDING, 3 * EMBEDDING, bias=False), out
         nn.init.xavier_uniform_(self.project.weight)
 
     def forward(self, x: Tensor) -> Tensor:

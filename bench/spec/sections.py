@@ -25,6 +25,7 @@ class BudgetSection(Section):
     optimizer_state: str | None = None
     evaluate: str | None = None
     test_every: int | None = None
+    draws: str | None = None
 
 
 class RangeSection(Section):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from bench import registry
@@ -231,13 +232,18 @@ def _population(
             return models[shape].initial
         own = (client,) if algorithm.apart else ()
         if (seed, shape, own) not in drawn:
-            with torch_seed(derive("initial weights", seed, *own)):
+            with torch_seed(seed if budget.draws == "torch" else derive("initial weights", seed, *own)):
                 drawn[seed, shape, own] = Model(module(client)).initial
         return drawn[seed, shape, own]
 
+    def generator(seed: int) -> Tensor:
+        with torch_seed(seed):
+            module(clients[-1])
+            return torch.get_rng_state()
+
     population = Population(
-        federations, algorithm, [models[shape] for shape in shapes], initial, task.criterion(federation, kind),
-        kind, budget, settings, seeds,
+        federations, algorithm, [models[shape] for shape in shapes], initial, generator,
+        task.criterion(federation, kind), kind, budget, settings, seeds,
     )  # fmt: skip
     if algorithm.validates and not any(len(held_out) for _, held_out in population.splits.values()):
         raise SpecError(f"{name} needs validation samples: set validation above 0")

@@ -23,6 +23,7 @@ from bench.models.functional import Exchange, Model
 from bench.rng import bits, derive
 from bench.train import batches, testing
 from bench.train.batches import Samples
+from bench.train.loaders import Loaders
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS, Restarted
 from bench.train.task import Criterion, OutputKind
@@ -41,6 +42,7 @@ class Population:
     algorithm: Algorithm
     models: Sequence[Model]  # of each training client; the same object where they agree
     initial: Callable[[int, int], Tensor]  # (seed, client) -> initial weights
+    generator: Callable[[int], Tensor]  # seed -> state of torch's generator behind the last client's initial weights
     criterion: Criterion
     output: OutputKind
     budget: Budget
@@ -130,10 +132,24 @@ class Population:
         rows = self.splits[s, c][0]
         tuned = dataclasses.replace(self.budget, local_steps=None, local_epochs=tuning) if tuning else self.budget
         purpose = "tuning" if tuning else "local steps"
-        # Tuning after a round shuffles otherwise than the round did.
-        positions = batches.schedule(tuned, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
+        positions: Sequence[Tensor]
+        if self.budget.draws == "torch" and not tuning:
+            positions = self._loaders[s].epoch(round_)[c]
+        else:
+            # Tuning after a round shuffles otherwise than the round did.
+            positions = batches.schedule(tuned, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
         key = torch.tensor(derive(purpose, self.seeds[s], c, round_))
         return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
+
+    @cached_property
+    def _loaders(self) -> Sequence[Loaders]:
+        """Those of every seed, where a seed stands for what torch draws."""
+        assert self.budget.batches is not None
+        training, validation = self.counts.tolist()
+        return [
+            Loaders(self.generator(seed), training[s], validation[s], self.budget.batches)
+            for s, seed in enumerate(self.seeds)
+        ]
 
     def of(self, settings: Sequence[int], rounds: int) -> Population:
         """Some of the settings alone, by number, with a budget of so many rounds."""

@@ -133,9 +133,9 @@ BUDGETS = {
     "fenda/gemini-mortality": {"rounds": 50, "local_epochs": 2, "batch_size": 64},
     "fenda/gemini-delirium": {"rounds": 50, "local_epochs": 4, "batch_size": 64},
     "fenda/gemini-delirium-own-features": {"rounds": 50, "local_epochs": 4, "batch_size": 64},
-    "global_layers/heart": {"rounds": 10, "local_epochs": 1, "batches": 5},
-    "global_layers/covertype": {"rounds": 105, "local_epochs": 1, "batches": 10},
-    "global_layers/covertype-prepared": {"rounds": 105, "local_epochs": 1, "batches": 10},
+    "global_layers/heart": {"rounds": 10, "local_epochs": 1, "batches": 5, "draws": "torch"},
+    "global_layers/covertype": {"rounds": 105, "local_epochs": 1, "batches": 10, "draws": "torch"},
+    "global_layers/covertype-prepared": {"rounds": 105, "local_epochs": 1, "batches": 10, "draws": "torch"},
     "player/heart": {"rounds": 50, "local_epochs": 1, "batch_size": 32, "evaluate": "trained"},
     "player/fashion-mnist": {"rounds": 75, "local_epochs": 1, "batch_size": 128, "evaluate": "trained"},
     "player/emnist": {"rounds": 75, "local_epochs": 1, "batch_size": 128, "evaluate": "trained"},
@@ -382,10 +382,12 @@ SMALL = {
 
 
 def miniature(method: Method) -> Method:
-    """One setting, one round of one local step."""
+    """One setting, one round of one local step, or of two where they are those of an epoch."""
     narrow = {key: [3] * len(each) if isinstance(each, list) else each for key, each in method.model.options.items()}
     name, options = SMALL.get(method.model.name, (method.model.name, narrow))
-    shorter = {"rounds": 1, "local_steps": 1, "local_epochs": None, "batches": method.budget.batches and 2}
+    by_epochs = method.budget.batches is not None
+    length = {"local_epochs": 1, "batches": 2} if by_epochs else {"local_epochs": None, "local_steps": 1}
+    shorter = {"rounds": 1, **length}
     return dataclasses.replace(
         method,
         model=dataclasses.replace(method.model, name=name, options=options),

@@ -1,0 +1,52 @@
+"""Mini-batches in the order in which a script of torch's own tools meets them.
+
+Such a script seeds torch, builds its clients' models and loops over epochs. In each, a DataLoader that shuffles is
+begun for every client, then all are read at once, a mini-batch of every client after the other; after that every
+client's validation samples are shuffled too. All of it draws from torch's one generator, so that the same seed stands
+for the same weights and the same mini-batches only where everything is drawn in the same order (Global Layers' code).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+
+class Loaders:
+    """The mini-batches of one seed, as positions among each client's training samples.
+
+    ``generator`` is the state of torch's generator when the first epoch begins; ``training`` and ``validation`` are
+    the clients' numbers of samples. Every epoch has ``batches`` mini-batches of floor(n / batches) samples.
+    """
+
+    def __init__(self, generator: Tensor, training: Sequence[int], validation: Sequence[int], batches: int) -> None:
+        self._begin = generator
+        self._sizes = [(n // batches, n, held_out) for n, held_out in zip(training, validation, strict=True)]
+        self._batches = batches
+        self._generator, self._epochs = generator, 0
+        self._drawn: list[tuple[Tensor, ...]] = []
+
+    def epoch(self, number: int) -> list[tuple[Tensor, ...]]:
+        """The mini-batches of all clients in an epoch; those of epochs before it are drawn first."""
+        if number < self._epochs - 1:
+            self._generator, self._epochs = self._begin, 0
+        while self._epochs <= number:
+            self._draw()
+        return self._drawn
+
+    def _draw(self) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self._generator)
+            training = [iter(DataLoader(range(n), size, shuffle=True, drop_last=True)) for size, n, _ in self._sizes]
+            together = []
+            for _ in range(self._batches):
+                together.append([next(loader) for loader in training])
+                torch.randperm(len(training))  # which client's turn it is, which changes no number
+            for size, _, held_out in self._sizes:
+                if held_out:
+                    next(iter(DataLoader(range(held_out), size, shuffle=True)))
+            self._generator, self._epochs = torch.get_rng_state(), self._epochs + 1
+        self._drawn = list(zip(*together, strict=True))
