@@ -191,14 +191,14 @@ def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
         study = studies[entry.file]
         methods = study.methods_behind([entry.id] * (kind == "tables"), [entry.id] * (kind == "figures"))
         # A figure of a partition has no runs behind it.
-        data = {study.methods[method].data.name for method in methods or study.methods}
+        data = [study.methods[method].data for method in methods or study.methods]
         yield _needs(entry.id, entry.title, study.runs(methods), data, profiles[entry.file], {entry.file}, root)
     for name, file in joint(kind).items():
         section = file.tables[name if kind == "tables" else file.figures[name].table]
         title = file.tables[name].title if kind == "tables" else file.figures[name].title
         behind = [(studies[known[column.table].file], column.table) for column in section.columns]
         runs = sum(study.runs(study.methods_behind([table], [])) for study, table in behind)
-        data = {study.dataset(study.tables[table]) for study, table in behind}
+        data = [study.dataset(study.tables[table]) for study, table in behind]
         common = [each for each in profiles[behind[0][0].file] if all(each in profiles[s.file] for s, _ in behind)]
         yield _needs(name, title, runs, data, common, {study.file for study, _ in behind}, root)
 
@@ -219,15 +219,17 @@ def _needs(
     name: str,
     title: str,
     runs: int,
-    data: Iterable[str],
+    data: Sequence[Choice],
     profiles: Sequence[str],
     studies: Collection[Path],
     root: Path | None,
 ) -> dict[str, Any]:
     from bench.data import cards
 
-    found = {each: cards.read(each) for each in sorted(data)}
-    states = {each: card.elsewhere.rstrip(".") or card.at_hand(root) for each, card in found.items()}
+    states = {}
+    for each in sorted({choice.name for choice in data}):
+        card, options = cards.read(each), [choice.options for choice in data if choice.name == each]
+        states[each] = card.elsewhere.rstrip(".") or card.at_hand(root, *options)
     ready = all(state in ("none needed", "all files") for state in states.values())
     times = {profile: [noted(study, profile) for study in studies] for profile in profiles}
     return {

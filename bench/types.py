@@ -252,7 +252,7 @@ class Budget:
         if not isinstance(self.test_every, int) or isinstance(self.test_every, bool) or self.test_every < 0:
             raise SpecError(f"test_every = {self.test_every!r}: expected a whole number of rounds, or 0 for no curves")
         if self.draws == "torch" and (self.batches is None or self.local_epochs != 1):
-            raise SpecError('draws = "torch" follows a loop over epochs of so many batches: give batches, local_epochs = 1')
+            raise SpecError('draws = "torch" follows a loop over epochs: give batches, and local_epochs = 1')
 
     @property
     def tested(self) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ A card tells everything about a data set without importing it, which would impor
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from bench.types import SpecError, nearest
 
 FACT = re.compile(r"^\| ([A-Z][^|`]*) \| (.+) \|$", re.MULTILINE)
 CITATION = re.compile(r"^Citation: (.+?)\n\n", re.MULTILINE | re.DOTALL)
-FILES = re.compile(r"^\| file \| bytes \| sha256 \|\n\|[-|]+\|\n((?:\|.*\|\n?)+)", re.MULTILINE)
+FILES = re.compile(r"^\| file \| bytes \| sha256 \|(?: for \|)?\n\|[-|]+\|\n((?:\|.*\|\n?)+)", re.MULTILINE)
 TASK = re.compile(r"^\| `fed_.+\|$", re.MULTILINE)
 
 
@@ -24,12 +26,14 @@ TASK = re.compile(r"^\| `fed_.+\|$", re.MULTILINE)
 class Needed:
     """A file, below a data folder, that a data set is read from; any of the ``names`` will do.
 
-    ``size`` in bytes and ``digest`` (SHA-256, else MD5) are None where the publisher gives none.
+    ``size`` in bytes and ``digest`` (SHA-256, else MD5) are None where the publisher gives none. ``only`` are options
+    of the data set with the values for which it is read; none means always.
     """
 
     names: tuple[str, ...]
     size: int | None
     digest: str | None
+    only: tuple[tuple[str, Any], ...] = ()
 
     def place(self, root: Path | None) -> Path | None:
         """Where it lies, unchecked: below ``root``, ``BENCH_DATA`` or in the cache, there perhaps unpacked."""
@@ -56,12 +60,22 @@ class Card:
     options: dict[str, Any]
     elsewhere: str = ""
 
-    def at_hand(self, root: Path | None) -> str:
-        """In words, how many of its files are."""
-        if not self.files:
+    def needed(self, *given: Mapping[str, Any]) -> tuple[Needed, ...]:
+        """The files that it is read from with any of the ``given`` options, or with those by default."""
+        chosen = [{**self.options, **options} for options in given or [{}]]
+        return tuple(
+            file
+            for file in self.files
+            if any(all(options.get(name) == value for name, value in file.only) for options in chosen)
+        )
+
+    def at_hand(self, root: Path | None, *given: Mapping[str, Any]) -> str:
+        """In words, how many of the files that are :meth:`needed` are."""
+        files = self.needed(*given)
+        if not files:
             return "none needed"
-        there = sum(needed.place(root) is not None for needed in self.files)
-        return "all files" if there == len(self.files) else f"{there} of {len(self.files)} files"
+        there = sum(each.place(root) is not None for each in files)
+        return "all files" if there == len(files) else f"{there} of {len(files)} files"
 
 
 def read(name: str) -> Card:
@@ -124,7 +138,10 @@ def parse(entry: registry.Entry, text: str) -> Card:
 
 
 def _needed(row: str) -> Needed:
-    names, size, digest = _cells(row)
+    names, size, digest, *only = _cells(row)
     quoted = re.compile(r"`([^`]+)`")
     found = quoted.search(digest)
-    return Needed(tuple(quoted.findall(names)), int(size) if size else None, found[1] if found else None)
+    options = tomllib.loads("\n".join(quoted.findall(" ".join(only))))
+    return Needed(
+        tuple(quoted.findall(names)), int(size) if size else None, found[1] if found else None, tuple(options.items())
+    )

@@ -58,7 +58,7 @@ def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
     spec = TableSpec(
         id=study.stem(section.id),
         title=section.title or study.title,
-        dataset=study.dataset(section),
+        dataset=study.dataset(section).name,
         metric=section.metric or _own_metric(section, settings),
         rows=tuple(Row(row.method, row.of, row.score, tuple(row.checkpoints), row.metric) for row in section.rows),
         silo=section.silo,

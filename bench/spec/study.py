@@ -153,9 +153,9 @@ class StudySpec:
     def _title(self, data: str) -> str:
         return f"{self.title} ({data})" if len(self.data) > 1 else self.title
 
-    def dataset(self, table: TableSection) -> str:
-        """The name of the data set behind a table."""
-        return self.methods[table.rows[0].of].data.name
+    def dataset(self, table: TableSection) -> Choice:
+        """The data set behind a table, as its first row has it."""
+        return self.methods[table.rows[0].of].data
 
     def shown_data(self, figure: PartitionSection) -> Choice:
         """The data set behind a figure of a partition; of one drawn anew for each seed, that of the first."""

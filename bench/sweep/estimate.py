@@ -143,8 +143,10 @@ def _likeness(one: str, other: str, kinds: Kinds) -> tuple[bool, int]:
 def _missing(study: StudySpec, root: Path | None) -> tuple[Missing, ...]:
     """Files that the study's data sets need and this machine lacks."""
     found = []
-    for name in sorted({method.data.name for method in study.methods.values()}):
-        lacking = [each for each in cards.read(name).files if each.place(root) is None]
+    chosen = [method.data for method in study.methods.values()]
+    for name in sorted({data.name for data in chosen}):
+        files = cards.read(name).needed(*(data.options for data in chosen if data.name == name))
+        lacking = [each for each in files if each.place(root) is None]
         sizes = [each.size for each in lacking]
         size = None if None in sizes else sum(each for each in sizes if each is not None)
         if lacking:

@@ -8,7 +8,7 @@ for the same weights and the same mini-batches only where everything is drawn in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -40,13 +40,21 @@ class Loaders:
     def _draw(self) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self._generator)
-            training = [iter(DataLoader(range(n), size, shuffle=True, drop_last=True)) for size, n, _ in self._sizes]
+            training = [_shuffled(n, size) for size, n, _ in self._sizes]
             together = []
             for _ in range(self._batches):
                 together.append([next(loader) for loader in training])
                 torch.randperm(len(training))  # which client's turn it is, which changes no number
             for size, _, held_out in self._sizes:
                 if held_out:
-                    next(iter(DataLoader(range(held_out), size, shuffle=True)))
+                    next(_shuffled(held_out, size, keep_last=True))
             self._generator, self._epochs = torch.get_rng_state(), self._epochs + 1
         self._drawn = list(zip(*together, strict=True))
+
+
+def _shuffled(samples: int, size: int, *, keep_last: bool = False) -> Iterator[Tensor]:
+    loader: DataLoader[Tensor] = DataLoader(
+        range(samples),  # type: ignore[arg-type]  # any sequence will do
+        size, shuffle=True, drop_last=not keep_last,
+    )  # fmt: skip
+    return iter(loader)

@@ -65,6 +65,7 @@ def test_the_card_names_the_files_that_the_source_pins(name: str):
     pinned = {(asset.path, asset.size, asset.digest) for asset in assets(name).values()}
     printed = {(file.names[0], file.size, file.digest) for file in cards.read(name).files if file.digest}
     assert printed == pinned
+    assert {option for file in cards.read(name).files for option, _ in file.only} <= set(cards.read(name).options)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,7 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import LabelEncoder, OrdinalEncoder, StandardScaler
 
 import bench
-from bench.data import cache, load_dataset
+from bench.data import cache, cards, load_dataset
 from bench.registry import load
 from bench.types import DataError, Federation, SpecError, Split
 
@@ -252,3 +252,14 @@ def test_class_that_training_rows_lack_is_refused():
 def test_bad_options_name_the_nearest(options: dict[str, str], message: str):
     with pytest.raises(SpecError, match=message):
         load_dataset("covertype", **options)
+
+
+def test_only_the_files_of_a_source_are_needed(bench_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    card = cards.read("covertype")
+    raw, prepared = card.needed(), card.needed({"source": "prepared"})
+    assert [file.names for file in raw] == [("covertype/covtype.data.gz",)]
+    assert len(prepared) == 10
+    assert card.needed({"source": "prepared"}, {}) == (*raw, *prepared)
+    assert card.at_hand(bench_data, {"source": "prepared"}) == "all files"
+    assert card.at_hand(bench_data) == "0 of 1 files"

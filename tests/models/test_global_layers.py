@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -83,6 +85,28 @@ def test_the_gate_sees_what_is_not_normalised() -> None:
     given = {name: torch.tensor(value).view_as(layer.state_dict()[name]) for name, value in weights.items()}
     found = functional_call(layer, given, torch.ones(1, 1)).item()
     assert found == pytest.approx(3 * 1.0507009873554805 * 5 * 7 + 0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_a_seed_draws_what_it_draws_for_torchs_own_layers(gate: bool) -> None:
+    """One after another: layers of single features, attention, narrowing, widening and gate of a block, and so on."""
+
+    def gated(width: int, hidden: int, bias: bool) -> list[nn.Module]:
+        layers = [nn.Linear(width, hidden, bias), nn.Linear(hidden, width, bias)]
+        return [*layers, nn.Linear(width, hidden, False)] if gate else layers
+
+    torch.manual_seed(4)
+    found = gl_transformer((3,), 2, d_global=1, gate=gate).state_dict()
+    torch.manual_seed(4)
+    single = [nn.Linear(1, 16) for _ in range(3)]
+    blocks = [[nn.MultiheadAttention(16, 8, bias=False), *gated(16, 8, bias=False)] for _ in range(6)]
+    top = [nn.Linear(48, 64), *gated(64, 16, bias=True), nn.Linear(64, 32), *gated(32, 8, bias=True),
+           nn.Linear(32, 16), nn.Linear(16, 2)]  # fmt: skip
+    layers = [*(layer for block in blocks for layer in block), *top]
+    theirs = [weight for layer in layers for weight in layer.state_dict().values()]
+    embedding = [torch.cat([getattr(layer, part).flatten() for layer in single]) for part in ("weight", "bias")]
+    ours = [weight for name, weight in found.items() if "norm" not in name and not re.search(r"layer[135]\.0", name)]
+    assert [weight.flatten().tolist() for weight in ours] == [each.flatten().tolist() for each in [*embedding, *theirs]]
 
 
 def test_batch_norm_is_there_for_the_asking() -> None:

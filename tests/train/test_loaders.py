@@ -1,0 +1,97 @@
+"""What a seed stands for in torch: the weights and mini-batches of a script that loops over DataLoaders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from bench.rng import derive
+from bench.train import engine
+from bench.train.loaders import Loaders
+from bench.types import Budget, Client, Federation, SpecError, Split
+
+sizes = st.lists(st.integers(4, 30), min_size=1, max_size=3)
+
+
+def script(seed: int, training: Sequence[int], validation: Sequence[int], batches: int) -> Iterator[list[list[int]]]:
+    """Each epoch's mini-batches of all clients, as a training script meets them that has built no model."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        data = [TensorDataset(torch.arange(n)) for n in training]
+        held_out = [TensorDataset(torch.arange(n)) for n in validation]
+        loaders = [DataLoader(d, len(d) // batches, shuffle=True, drop_last=True) for d in data]
+        for _ in range(3):
+            seen: list[list[int]] = [[] for _ in data]
+            for step, together in enumerate(zip(*loaders, strict=False)):
+                if step < batches:
+                    for client in torch.randperm(len(data)):
+                        seen[client] += together[client][0].tolist()
+            for d, loader in zip(held_out, loaders, strict=True):
+                for _ in DataLoader(d, loader.batch_size, shuffle=True):
+                    pass
+            yield seen
+
+
+@given(training=sizes, held_out=st.integers(1, 9), batches=st.integers(1, 4), seed=st.integers(0, 5))
+def test_mini_batches_are_those_of_a_script(training: list[int], held_out: int, batches: int, seed: int) -> None:
+    validation = [held_out] * len(training)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        loaders = Loaders(torch.get_rng_state(), training, validation, batches)
+    # A loader may have mini-batches left when the epoch's are taken; an epoch that the shortest ends takes them all.
+    for number, expected in enumerate(script(seed, training, validation, batches)):
+        found = loaders.epoch(number)
+        assert [[len(rows) for rows in each] for each in found] == [[n // batches] * batches for n in training]
+        assert [torch.cat(each).tolist() for each in found] == expected
+
+
+def test_an_epoch_is_the_same_whichever_was_asked_for_before() -> None:
+    loaders = Loaders(torch.get_rng_state(), [20, 9], [4, 0], 3)
+    in_order = [[torch.cat(each).tolist() for each in loaders.epoch(number)] for number in range(4)]
+    assert len({str(epoch) for epoch in in_order}) == 4
+    for number in (2, 0, 3, 3, 1):
+        assert [torch.cat(each).tolist() for each in loaders.epoch(number)] == in_order[number]
+
+
+def test_torchs_own_generator_stays_where_it_is() -> None:
+    before = torch.get_rng_state()
+    Loaders(before, [20], [4], 3).epoch(2)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def federation(clients: int) -> Federation:
+    def split(n: int) -> Split:
+        return Split(torch.randn(n, 3), torch.randint(2, (n, 1)).float())
+
+    return Federation("points", tuple(Client(str(c), split(9), split(4), split(4)) for c in range(clients)), "binary")
+
+
+def test_a_seed_stands_for_torchs_own_weights_and_only_then() -> None:
+    """Every client begins with what the seed gives its model, as each of them is built after seeding anew."""
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        expected = nn.Linear(3, 1)
+    begun = {}
+    for draws in ("torch", "keyed"):
+        budget = Budget(rounds=1, local_epochs=1, batches=3, draws=draws)
+        run = engine.run(federation(2), algorithm="local", model="logistic", settings=[{"lr": 0.0}], seeds=[7],
+                         budget=budget, path="loop")  # fmt: skip
+        begun[draws] = [run.personal(0, client, "latest")[1]["w"] for client in range(2)]
+    weights = torch.cat([expected.weight.flatten(), expected.bias]).detach()
+    assert all(torch.equal(each, weights) for each in begun["torch"])
+    with torch.random.fork_rng():
+        torch.manual_seed(derive("initial weights", 7))
+        other = nn.Linear(3, 1).weight.flatten()
+    assert all(torch.equal(each[:3], other) for each in begun["keyed"])
+
+
+@pytest.mark.parametrize("unfit", [{"batches": None}, {"local_epochs": 2}, {"local_epochs": None, "local_steps": 3}])
+def test_only_loops_over_epochs_are_followed(unfit: dict[str, int | None]) -> None:
+    with pytest.raises(SpecError, match='draws = "torch" follows a loop over epochs'):
+        Budget(**{"rounds": 1, "local_epochs": 1, "batches": 3, "draws": "torch", **unfit})  # type: ignore[arg-type]
