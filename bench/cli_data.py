@@ -125,7 +125,7 @@ def plot(
     """Draw which client holds how many training samples of which class."""
     from bench.data import load_dataset
     from bench.report.figures import partition
-    from bench.report.tables import titled
+    from bench.report.table import titled
 
     federation = load_dataset(name, data, **dict(map(assignment, options or [])))
     counts = class_counts(federation)

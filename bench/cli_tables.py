@@ -16,7 +16,7 @@ from bench.cli_run import How, training
 from bench.types import DataError, SpecError, nearest
 
 if TYPE_CHECKING:
-    from bench.report.tables import Table
+    from bench.report.table import Table
     from bench.spec import Choice, JointSection, StudySpec
     from bench.sweep.runner import Runner
 

@@ -23,6 +23,9 @@ def of_state(found: Mapping[str, Any]) -> Iterator[str]:
     if snapshots:
         size, age = sum(each["bytes"] for each in snapshots) / 1e6, min(each["age"] for each in snapshots)
         yield f"  snapshots  {len(snapshots)}, {size:,.1f} MB, the newest {duration(age)} old"
+    if failed := found["failed"]:
+        yield f"  failed     {count(len(failed), 'population')}"
+        yield from (f"    {line}" for line in aligned([[each["text"], each["file"]] for each in failed]))
     if found["damaged"]:
         yield f"  damaged    {count(len(found['damaged']), 'file')}"
     if study := found.get("study"):

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench.report import stats
 from bench.report.agreement import Held, RankCorrelation, agrees, beats, conclusions, held, rank_correlation, within
 from bench.report.ranks import RankReport, rank
+from bench.report.table import Cell, Table, TableSpec
 from bench.spec import PAPER
 from bench.types import SilobenchError
-
-if TYPE_CHECKING:
-    from bench.report.tables import Cell, Table, TableSpec
 
 
 def verdict(

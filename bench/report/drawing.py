@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.report import compare, curves
 from bench.report.scores import Record, run_mean
-from bench.report.tables import Table, titled
+from bench.report.table import Table, titled
 from bench.spec import (
     AlphaSection,
     BarsSection,

@@ -20,6 +20,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from bench.report import stats
+from bench.report.scores import HEADINGS
 from bench.report.style import (
     BLACK,
     BLUE,
@@ -40,7 +41,7 @@ from bench.report.style import (
     worded,
     wrapped,
 )
-from bench.report.tables import HEADINGS, Cell, Table, titled
+from bench.report.table import Cell, Table, titled
 from bench.types import SilobenchError
 
 TURN = 60  # degrees that long names below bars are turned by

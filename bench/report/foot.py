@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.report import curves, stats
 from bench.report.scores import client_scores
+from bench.report.table import TableSpec
 from bench.types import Chosen
-
-if TYPE_CHECKING:
-    from bench.report.tables import TableSpec
 
 COUNTED = {
     "parameters": "trained numbers of a model",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.report.compare import reach
-from bench.report.tables import Cell, Table
+from bench.report.table import Cell, Table
 
 WIDTH, MARGIN = 190, 9  # the margins leave room for half a tick's number
 

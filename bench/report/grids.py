@@ -16,6 +16,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from bench.report.scores import HEADINGS
 from bench.report.style import (
     BLACK,
     COLUMN,
@@ -30,7 +31,7 @@ from bench.report.style import (
     save,
     worded,
 )
-from bench.report.tables import HEADINGS, Cell, Table
+from bench.report.table import Cell, Table
 from bench.types import SilobenchError
 
 TURN = 30  # degrees that long names of clients are turned by

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import jinja2
 
 from bench.files import write_whole
-from bench.report.tables import HEADINGS, Cell, Table
+from bench.report.scores import HEADINGS
+from bench.report.table import Cell, Table
 
 FORMS = ("md", "csv", "tex", "html")
 CAPITAL = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bench.report import compare
 from bench.report.ranks import RankReport, friedman_as_published
-from bench.report.tables import Cell, Row, Table, TableSpec
+from bench.report.table import Cell, Row, Table, TableSpec
 from bench.spec import JointSection
 from bench.types import SilobenchError, SpecError, nearest
 

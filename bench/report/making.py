@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.report import effort, html
+from bench.report.build import build
 from bench.report.drawing import Counts, draw, ranks, title_of
 from bench.report.joint import join
 from bench.report.pages import Made, describe
 from bench.report.site import Exhibit, Picture
-from bench.report.tables import Row, Table, TableSpec, build, titled
+from bench.report.table import Row, Table, TableSpec, titled
 from bench.spec import Joined, StudySpec, TableSection
 from bench.sweep.select import Search, choose
 from bench.types import Chosen

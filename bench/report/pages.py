@@ -12,7 +12,7 @@ from typing import Literal
 from bench.registry import folder
 from bench.report import audit
 from bench.report.site import Cost, Exhibit, Page, Picture
-from bench.report.tables import Table, TableSpec
+from bench.report.table import Table, TableSpec
 from bench.spec import (
     AlphaSection,
     BarsSection,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bench.report.tables import Record, Table
+from bench.report.scores import Record
+from bench.report.table import Table
 from bench.types import Chosen
 
 VARIES = "(differs by run)"

@@ -26,7 +26,8 @@ from bench.report.audit import Audit
 from bench.report.compare import Agreement, agreement, reach
 from bench.report.forest import Forest
 from bench.report.provenance import Source, behind, sources, versions
-from bench.report.tables import HEADINGS, Cell, Record, Table
+from bench.report.scores import HEADINGS, Record
+from bench.report.table import Cell, Table
 from bench.spec import PAPER
 from bench.types import Chosen, SpecError
 

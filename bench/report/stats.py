@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy  # its parts load on first use, which keeps `import bench.report.tables` quick
+import scipy  # its parts load on first use, which keeps `import bench.report.build` quick
 
 
 def defined(values: Iterable[float | None]) -> list[float]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from bench.report import fairness, stats
 from bench.report.scores import Record, client_scores, run_mean, sign
+from bench.report.table import Cell, Row, TableSpec
 from bench.types import Chosen, SpecError
-
-if TYPE_CHECKING:
-    from bench.report.tables import Cell, Row, TableSpec
 
 
 def cells(

@@ -32,7 +32,7 @@ class RowSection(Section):
 class TableSection(Section):
     """A table to make; without ``metric`` the data set's own. ``printed`` is table:dataset:metric of the paper.
 
-    What the other keys mean is said by :class:`bench.report.tables.TableSpec`.
+    What the other keys mean is said by :class:`bench.report.table.TableSpec`.
     """
 
     id: Id

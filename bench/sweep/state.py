@@ -21,6 +21,7 @@ def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
 
     ``training``: each population's lease and for how many seconds it has run. ``finished``: runs, diverged ones among
     them, populations, and the seconds that their training took. ``snapshots``: file, bytes, age in seconds.
+    ``failed``: the file with the traceback of each population that ended by a fault in the program, and its text.
     ``damaged``: what is wrong with each file of records that cannot be believed.
     """
     records, damage = store.examined()
@@ -40,6 +41,10 @@ def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
         "snapshots": [
             {"file": file.name, "bytes": size, "age": round(max(0.0, now - changed), 1)}
             for file, size, changed in _files(store.path / "snapshots")
+        ],
+        "failed": [
+            {"file": str(file), "text": file.read_text(encoding="utf-8").partition("\n")[0]}
+            for file in sorted((store.path / "failed").glob("*.txt"))
         ],
         "damaged": damage,
     }, records  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.report import compare, html, stats
-from bench.report.tables import Row, TableSpec, build
+from bench.report.build import build
+from bench.report.table import Row, TableSpec
 from bench.spec import Number
 from bench.types import SilobenchError, SpecError
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bench.report import compare, drawing, grids, lines
-from bench.report.tables import Row, TableSpec, build
+from bench.report.build import build
+from bench.report.table import Row, TableSpec
 from bench.spec import (
     CurvesSection,
     LayersSection,

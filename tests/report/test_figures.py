@@ -7,7 +7,8 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from bench.report import figures
-from bench.report.tables import Row, TableSpec, build
+from bench.report.build import build
+from bench.report.table import Row, TableSpec
 from bench.spec import Number
 from bench.types import SilobenchError
 

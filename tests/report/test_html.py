@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from bench.files import write_whole
+from bench.report.build import build
 from bench.report.html import document, render, write
-from bench.report.tables import Row, TableSpec, build
+from bench.report.table import Row, TableSpec
 from bench.spec import Number
 
 NASTY = "A_b & 50 % <c> | #1"

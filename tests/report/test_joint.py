@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from bench.report import compare, html
+from bench.report.build import build
 from bench.report.joint import join
 from bench.report.ranks import friedman_as_published
-from bench.report.tables import Row, TableSpec, build
+from bench.report.table import Row, TableSpec
 from bench.spec import JointSection, Number
 from bench.types import SpecError
 

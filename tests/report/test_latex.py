@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from bench.report.build import build
 from bench.report.html import LATEX, SMALL, write
-from bench.report.tables import Row, TableSpec, build
+from bench.report.table import Row, TableSpec
 from bench.spec import Number
 
 ROWS = (Row("FedAvg", "fedavg"), Row("FENDA-FL", "fenda", checkpoints=("local",)), Row("Silo", "local"))

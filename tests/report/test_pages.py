@@ -9,9 +9,10 @@ import pytest
 
 from bench.registry import folder
 from bench.report import pages, prose, provenance
+from bench.report.build import build
 from bench.report.forest import MARGIN, WIDTH, Forest
 from bench.report.site import Cost, Exhibit, Picture
-from bench.report.tables import Row, TableSpec, build
+from bench.report.table import Row, TableSpec
 from bench.spec import BarsSection, CurvesSection, Number, joint, published
 
 ROWS = (

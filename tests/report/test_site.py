@@ -12,10 +12,11 @@ from PIL import Image
 
 from bench.report import pages, site
 from bench.report.audit import Audit, Finding
+from bench.report.build import build
 from bench.report.claims import Part
 from bench.report.html import content
 from bench.report.site import Cost, Exhibit, Page, Picture
-from bench.report.tables import Row, TableSpec, build
+from bench.report.table import Row, TableSpec
 from bench.spec import Number
 from bench.types import SpecError
 

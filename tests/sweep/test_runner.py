@@ -11,9 +11,11 @@ from dataclasses import replace
 
 import pytest
 
+from bench.cli_text import of_state
 from bench.sweep import lease, runner
 from bench.sweep.executors import Done
 from bench.sweep.runner import FailedError, Runner, StoppedError
+from bench.sweep.state import state
 from bench.sweep.store import Store
 from bench.types import SilobenchError
 from tests.sweep.scripted import Scripted, population, record, trained, wait_for
@@ -159,8 +161,11 @@ def test_a_traceback_is_kept_until_the_population_is_on_record(store):
         f"KeyError: 'lr'; traceback in {file}" for file in files
     ]
     assert [file.read_text() for file in files] == [f"fedavg on digits, 2 seeds\n\n{trace}"] * 2
+    assert state(store)[0]["failed"] == [{"file": str(file), "text": "fedavg on digits, 2 seeds"} for file in files]
     train(Scripted(), POPULATIONS[:1], store)
     assert [file.exists() for file in files] == [False, True]
+    lines = list(of_state(state(store)[0]))
+    assert lines[lines.index("  failed     1 population") + 1] == f"    fedavg on digits, 2 seeds  {files[1]}"
 
 
 def test_a_traceback_that_cannot_be_kept_is_a_line(store):
@@ -264,6 +269,7 @@ import json
 import sys
 from pathlib import Path
 from bench.sweep.lease import Leases
+from bench.sweep.state import state
 from bench.sweep.store import Store
 
 store, name, records = Store(Path(sys.argv[1])), sys.argv[2], json.loads(sys.argv[3])

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.report.tables import Row, TableSpec, build, run_mean
+from bench.report.build import build
+from bench.report.scores import run_mean
+from bench.report.table import Row, TableSpec
 from bench.spec import Number
 from bench.types import Chosen, SpecError
 
