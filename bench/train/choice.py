@@ -14,7 +14,8 @@ from typing import Literal
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.train.mapping import Loop, Mapper, Stack
-from bench.train.population import Population, Rounds
+from bench.train.population import Population
+from bench.train.rounds import Rounds
 from bench.types import SpecError
 
 Path = Literal["auto", "stack", "loop"]

@@ -18,8 +18,10 @@ from bench.rng import derive
 from bench.settings import fitting, resolve
 from bench.train import metrics, task
 from bench.train.choice import Path, choose
-from bench.train.population import Population, Rounds, Trained
+from bench.train.population import Population
 from bench.train.race import Race, Tell
+from bench.train.rounds import Rounds
+from bench.train.running import Trained
 from bench.train.snapshot import Keeping
 from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
 

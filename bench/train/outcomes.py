@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from bench.train import testing
-from bench.train.population import Population, Rounds, Trained
+from bench.train.population import Population
 from bench.train.probe import probe
+from bench.train.rounds import Rounds
+from bench.train.running import Trained
 from bench.types import Outcome
 
 

@@ -18,7 +18,9 @@ from typing import Literal
 from bench.train import halving
 from bench.train.choice import mapper_of
 from bench.train.outcomes import as_plain, from_plain, outcomes
-from bench.train.population import Population, Rounds, Running, Trained
+from bench.train.population import Population
+from bench.train.rounds import Rounds
+from bench.train.running import Running, Trained
 from bench.train.snapshot import Keeping, Snapshot
 from bench.types import Outcome, SpecError, content_hash
 

@@ -14,7 +14,8 @@ from bench.types import Split
 
 if TYPE_CHECKING:
     from bench.train.mapping import Grid
-    from bench.train.population import Population, Rounds
+    from bench.train.population import Population
+    from bench.train.rounds import Rounds
 
 Values = list[list[float | None]]  # of all runs, [h][s]; None where a metric is undefined
 Found = dict[tuple[int, int, str], Values]  # by (model, client, metric)

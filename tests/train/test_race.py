@@ -12,7 +12,7 @@ import pytest
 
 from bench.train import engine, halving, race
 from bench.train.choice import Path as Way
-from bench.train.population import Rounds
+from bench.train.rounds import Rounds
 from bench.train.snapshot import Keeping, Snapshot
 from bench.types import Budget, Outcome, SpecError
 from tests.train.test_engine import assert_close

@@ -12,7 +12,7 @@ import torch
 
 from bench.registry import catalogue
 from bench.train import engine
-from bench.train.population import Rounds
+from bench.train.rounds import Rounds
 from bench.train.snapshot import Keeping, Snapshot
 from bench.types import Budget, DataError
 from tests.reference import models
