@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
 from bench.report import stats
-from bench.report.agreement import Held, RankCorrelation, agrees, beats, conclusions, held, rank_correlation, within
+from bench.report.agreement import (
+    Conclusion,
+    Held,
+    RankCorrelation,
+    agrees,
+    beats,
+    conclusions,
+    held,
+    rank_correlation,
+    within,
+)
 from bench.report.ranks import RankReport, rank
 from bench.report.table import Cell, Table, TableSpec
 from bench.spec import PAPER
 from bench.types import SilobenchError
+
+LISTED = 9  # broken orderings that are named, where there are no more
 
 
 def verdict(
@@ -81,7 +93,8 @@ class Agreement:
     """How far a table holds, as :mod:`bench.report.agreement` counts.
 
     ``cells`` are those with a printed number, ``same_side`` counts the verdicts between agreeing and off,
-    ``asterisks`` are the printed ones that ours have too, ``orderings`` the conclusions about two of ``methods``.
+    ``asterisks`` are the printed ones that ours have too, ``orderings`` the conclusions about two of ``methods``;
+    ``broken`` are those of them that ours do not draw, in words.
     """
 
     cells: Held
@@ -89,6 +102,7 @@ class Agreement:
     asterisks: Held
     methods: int
     orderings: Held
+    broken: tuple[str, ...]
     correlation: RankCorrelation | None
 
 
@@ -102,12 +116,13 @@ def agreement(table: Table) -> Agreement | None:
     cells = [cell for cell in table.judged if cell.printed is not None]
     if not cells or table.spec.profile != PAPER:
         return None
-    orders = [
-        order
+    orders = {
+        client: order
         for client in dict.fromkeys(cell.client for cell in cells)
         if (order := _order(table, [cell for cell in cells if cell.client == client]))
-    ]
-    orderings = [held(conclusions(printed), conclusions(ours)) for ours, printed in orders]
+    }
+    drawn = {client: (conclusions(ours), conclusions(printed)) for client, (ours, printed) in orders.items()}
+    orderings = [held(printed, ours) for ours, printed in drawn.values()]
     starred = [cell for cell in cells if cell.printed_above_silo]
     return Agreement(
         cells=within(
@@ -117,10 +132,24 @@ def agreement(table: Table) -> Agreement | None:
         ),
         same_side=[cell.verdict for cell in cells].count("same side"),
         asterisks=Held(sum(cell.above_silo for cell in starred), len(starred)),
-        methods=max((len(printed) for _, printed in orders), default=0),
+        methods=max((len(printed) for _, printed in orders.values()), default=0),
         orderings=Held(sum(each.hold for each in orderings), sum(each.of for each in orderings)),
-        correlation=rank_correlation(*orders[0]) if len(orders) == 1 else None,
+        broken=tuple(_broken(table, drawn)),
+        correlation=rank_correlation(*next(iter(orders.values()))) if len(orders) == 1 else None,
     )
+
+
+def _broken(table: Table, drawn: Mapping[str, tuple[Set[Conclusion], Set[Conclusion]]]) -> Iterator[str]:
+    """What is printed and not found in ours, with the clients where; ``drawn`` are conclusions, ours and printed."""
+    names = {str(number): name for number, name in enumerate(table.clients)}
+    where: dict[Conclusion, list[str]] = {}
+    for client, (ours, printed) in drawn.items():
+        for pair in printed - ours:
+            where.setdefault(pair, []).extend([names[client]] if client in names else [])
+    order = [row.method for row in table.spec.rows]
+    for better, worse in sorted(where, key=lambda pair: [order.index(method) for method in pair]):
+        clients = where[better, worse]
+        yield f"{better} over {worse}" + (f" ({', '.join(clients)})" if clients else "")
 
 
 def _order(table: Table, cells: Sequence[Cell]) -> tuple[dict[str, float], dict[str, float]] | None:
@@ -195,6 +224,8 @@ def _agreed(found: Agreement) -> str:
         parts.append(f"{found.asterisks.hold} of {found.asterisks.of} printed asterisks hold")
     if found.orderings.of:
         order = f"{found.orderings.hold} of {found.orderings.of} printed orderings of {found.methods} methods hold"
+        if 0 < len(found.broken) <= LISTED:
+            order += f" (not {', '.join(found.broken)})"
         if found.correlation:
             order += f", rank correlation {found.correlation.spearman:.2f} (Spearman), "
             order += f"{found.correlation.kendall:.2f} (Kendall)"

@@ -57,6 +57,12 @@ class TestClients:
         assert found.orderings == (2, 2)
         assert found.correlation is None
 
+    def test_what_does_not_hold_is_said_with_the_clients_where(self, chosen):
+        turned = [Number("FedAvg", "local", 0.4, None, client) for client in ("north", "west")]
+        turned += [Number("Silo", "local", 0.9, None, client) for client in ("north", "west")]
+        found = compare.agreement(build(spec(columns="clients"), chosen, turned))
+        assert (found.orderings, found.broken) == ((1, 2), ("Silo over FedAvg (north)",))
+
     def test_every_client_has_its_asterisks(self, choice):
         runs = {"fedavg": choice([0.9, 0.6], [0.9, 0.6]), "local": choice([0.5, 0.6], [0.5, 0.6])}
         table = build(spec(columns="clients"), runs)

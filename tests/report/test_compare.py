@@ -81,6 +81,9 @@ def test_agreement_by_hand(chosen):
     found = compare.agreement(build(SPEC, chosen, numbers))
     # Orders, best first: ours Central FENDA Silo FedAvg; printed FENDA Silo Central FedAvg. Two of six pairs turn.
     assert (found.methods, found.orderings) == (4, (4, 6))
+    assert found.broken == ("FENDA-FL over Central", "Silo over Central")
+    assert any("4 of 6 printed orderings of 4 methods hold (not FENDA-FL over Central, Silo over Central), rank" in line
+               for line in build(SPEC, chosen, numbers).foot)  # fmt: skip
     # Spearman: rank differences 0, 1, 1, 2 make 1 - 6 * 6 / (4 * 15).
     assert found.correlation.spearman == pytest.approx(0.4)
 
