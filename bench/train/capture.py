@@ -22,6 +22,12 @@ aten = torch.ops.aten
 _RESHAPES = {aten.view.default, aten._unsafe_view.default}
 _VIEWS = _RESHAPES | {aten.expand.default, aten.alias.default, aten.detach.default}
 _COMMUTATIVE = {aten.add.Tensor, aten.mul.Tensor}
+# As methods they find their kernel in half the time that the operation itself takes to.
+_METHODS = {
+    *("add", "sub", "mul", "div", "neg", "exp", "sqrt", "addcmul", "addcdiv", "lerp", "clone", "sum"),
+    *("add_", "sub_", "mul_", "div_", "neg_", "exp_", "sqrt_", "addcmul_", "addcdiv_", "lerp_"),
+    *("mm", "bmm", "addmm", "view", "expand", "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "unbind"),
+}
 _SHAPE_ONLY = {aten.ones_like.default, aten.zeros_like.default, aten.new_zeros.default}
 
 
@@ -47,7 +53,7 @@ class Captured:
         except _LooksAtNumbersError:
             return
         self.flat = traced.forward
-        self.operations = sum(node.op == "call_function" for node in traced.graph.nodes)
+        self.operations = sum(node.op in ("call_function", "call_method") for node in traced.graph.nodes)
         self.written = traced.meta["written"]
 
     def __call__(self, *arguments: Any) -> Any:
@@ -146,8 +152,12 @@ class _Recorder(TorchDispatchMode):
                     node.replace_all_uses_with(self._constant(self.values[node]))
         self.graph.eliminate_dead_code(is_impure_node=_has_effects)
         self._reuse_memory()
+        written = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
+        for node in self.graph.nodes:
+            if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _METHODS:
+                node.op, node.target = "call_method", node.target._opname
         traced = fx.GraphModule(self.root, self.graph)
-        traced.meta["written"] = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
+        traced.meta["written"] = written
         return traced
 
     def _writes(self, node: fx.Node) -> bool:

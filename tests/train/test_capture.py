@@ -165,16 +165,17 @@ def test_chance_is_not_frozen(draw: Callable[[Tensor], Tensor]) -> None:
 
 def in_place(captured: Captured) -> list[str]:
     nodes = captured.flat.__self__.graph.nodes  # type: ignore[attr-defined]
-    return [str(node.target) for node in nodes if "_." in str(node.target)]
+    names = [str(node.target).removeprefix("aten.").partition(".")[0] for node in nodes]
+    return [name for name in names if name.endswith("_")]
 
 
 def test_what_nothing_reads_any_more_is_written_over() -> None:
     captured = assert_replays(lambda a, b: (a * b + 1).abs().sqrt() - b, (50,), (50,))
-    assert in_place(captured) == ["aten.add_.Tensor", "aten.abs_.default", "aten.sqrt_.default", "aten.sub_.Tensor"]
+    assert in_place(captured) == ["add_", "abs_", "sqrt_", "sub_"]
 
 
 def test_the_second_of_two_summands_may_be_written_over() -> None:
-    assert in_place(assert_replays(lambda a, b: a + b.exp(), (5,), (5,))) == ["aten.add_.Tensor"]
+    assert in_place(assert_replays(lambda a, b: a + b.exp(), (5,), (5,))) == ["add_"]
 
 
 CONSTANT = torch.arange(6.0)
