@@ -132,7 +132,7 @@ def run(
     at the end. ``tell`` hears after every round how many are finished, of how many, and the lowest aggregated
     validation loss so far.
     """
-    _check_seeds(seeds)
+    _check_seeds(seeds, budget)
     federations = [federation] * len(seeds) if isinstance(federation, Federation) else list(federation)
     _check_alike(federations, seeds)
     resolved = [resolve(algorithm, budget.optimizer, setting) for setting in settings]
@@ -147,12 +147,14 @@ def run(
     return Run(race.run(), race.finished)
 
 
-def _check_seeds(seeds: Sequence[int]) -> None:
+def _check_seeds(seeds: Sequence[int], budget: Budget) -> None:
     if not seeds:
         raise SpecError("no seeds: give at least one")
     for seed in seeds:
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise SpecError(f"seed {seed!r}: expected a whole number")
+        if budget.draws == "torch" and not 0 <= seed < 2**64:
+            raise SpecError(f'seed {seed}: with draws = "torch" seeds are whole numbers from 0 to 2^64 - 1')
     if len(set(seeds)) < len(seeds):
         raise SpecError("a seed stands more than once; runs with equal seeds are equal, not repetitions")
 

@@ -14,18 +14,21 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from bench.train.batches import batch_size, local_steps
+from bench.types import Budget
+
 
 class Loaders:
     """The mini-batches of one seed, as positions among each client's training samples.
 
     ``generator`` is the state of torch's generator when the first epoch begins; ``training`` and ``validation`` are
-    the clients' numbers of samples. Every epoch has ``batches`` mini-batches of floor(n / batches) samples.
+    the clients' numbers of samples. The budget says how many mini-batches an epoch has.
     """
 
-    def __init__(self, generator: Tensor, training: Sequence[int], validation: Sequence[int], batches: int) -> None:
+    def __init__(self, generator: Tensor, training: Sequence[int], validation: Sequence[int], budget: Budget) -> None:
         self._begin = generator
-        self._sizes = [(n // batches, n, held_out) for n, held_out in zip(training, validation, strict=True)]
-        self._batches = batches
+        self._sizes = [(batch_size(budget, n), n, held_out) for n, held_out in zip(training, validation, strict=True)]
+        self._batches = local_steps(budget, min(training))
         self._generator, self._epochs = generator, 0
         self._drawn: list[tuple[Tensor, ...]] = []
 

@@ -131,11 +131,9 @@ class Population:
     @cached_property
     def _loaders(self) -> Sequence[Loaders]:
         """Those of every seed, where a seed stands for what torch draws."""
-        assert self.budget.batches is not None
         training, validation = self.counts.tolist()
         return [
-            Loaders(self.generator(seed), training[s], validation[s], self.budget.batches)
-            for s, seed in enumerate(self.seeds)
+            Loaders(self.generator(seed), training[s], validation[s], self.budget) for s, seed in enumerate(self.seeds)
         ]
 
     def of(self, settings: Sequence[int], rounds: int) -> Population:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -17,6 +18,10 @@ from bench.train.loaders import Loaders
 from bench.types import Budget, Client, Federation, SpecError, Split
 
 sizes = st.lists(st.integers(4, 30), min_size=1, max_size=3)
+
+
+def epochs_of(batches: int) -> Budget:
+    return Budget(rounds=1, local_epochs=1, batches=batches, draws="torch")
 
 
 def script(seed: int, training: Sequence[int], validation: Sequence[int], batches: int) -> Iterator[list[list[int]]]:
@@ -43,7 +48,7 @@ def test_mini_batches_are_those_of_a_script(training: list[int], held_out: int, 
     validation = [held_out] * len(training)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        loaders = Loaders(torch.get_rng_state(), training, validation, batches)
+        loaders = Loaders(torch.get_rng_state(), training, validation, epochs_of(batches))
     # A loader may have mini-batches left when the epoch's are taken; an epoch that the shortest ends takes them all.
     for number, expected in enumerate(script(seed, training, validation, batches)):
         found = loaders.epoch(number)
@@ -52,7 +57,7 @@ def test_mini_batches_are_those_of_a_script(training: list[int], held_out: int, 
 
 
 def test_an_epoch_is_the_same_whichever_was_asked_for_before() -> None:
-    loaders = Loaders(torch.get_rng_state(), [20, 9], [4, 0], 3)
+    loaders = Loaders(torch.get_rng_state(), [20, 9], [4, 0], epochs_of(3))
     in_order = [[torch.cat(each).tolist() for each in loaders.epoch(number)] for number in range(4)]
     assert len({str(epoch) for epoch in in_order}) == 4
     for number in (2, 0, 3, 3, 1):
@@ -61,7 +66,7 @@ def test_an_epoch_is_the_same_whichever_was_asked_for_before() -> None:
 
 def test_torchs_own_generator_stays_where_it_is() -> None:
     before = torch.get_rng_state()
-    Loaders(before, [20], [4], 3).epoch(2)
+    Loaders(before, [20], [4], epochs_of(3)).epoch(2)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -79,7 +84,7 @@ def test_a_seed_stands_for_torchs_own_weights_and_only_then() -> None:
         expected = nn.Linear(3, 1)
     begun = {}
     for draws in ("torch", "keyed"):
-        budget = Budget(rounds=1, local_epochs=1, batches=3, draws=draws)
+        budget = dataclasses.replace(epochs_of(3), draws=draws)
         run = engine.run(federation(2), algorithm="local", model="logistic", settings=[{"lr": 0.0}], seeds=[7],
                          budget=budget, path="loop")  # fmt: skip
         begun[draws] = [run.personal(0, client, "latest")[1]["w"] for client in range(2)]
@@ -95,3 +100,11 @@ def test_a_seed_stands_for_torchs_own_weights_and_only_then() -> None:
 def test_only_loops_over_epochs_are_followed(unfit: dict[str, int | None]) -> None:
     with pytest.raises(SpecError, match='draws = "torch" follows a loop over epochs'):
         Budget(**{"rounds": 1, "local_epochs": 1, "batches": 3, "draws": "torch", **unfit})  # type: ignore[arg-type]
+
+
+def test_too_few_samples_and_seeds_that_torch_does_not_take_are_refused() -> None:
+    with pytest.raises(SpecError, match="batches = 5: a client has 4 training samples"):
+        Loaders(torch.get_rng_state(), [20, 4], [0, 0], epochs_of(5))
+    with pytest.raises(SpecError, match='seed -1: with draws = "torch" seeds are whole numbers from 0'):
+        engine.run(federation(1), algorithm="local", model="logistic", settings=[{"lr": 0.1}], seeds=[-1],
+                   budget=epochs_of(3))  # fmt: skip
