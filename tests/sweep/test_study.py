@@ -21,7 +21,7 @@ from bench.sweep.store import Store
 from bench.sweep.work import Site
 from bench.train import engine
 from bench.train.halving import survivors
-from bench.types import Budget, Federation, Outcome, RunSpec, SpecError, Split
+from bench.types import Budget, Federation, Outcome, RunSpec, SpecError
 
 HEAD = """
 title = "A study"
@@ -352,28 +352,3 @@ def test_several_data_sets_make_a_method_and_a_table_of_each(study, tmp_path, tr
     assert [table.rpartition("-")[2] for table in several.tables] == ["digits", "skewed"]
     found = run_study(several, Store(tmp_path / "runs"))
     assert [search.records[0][0]["spec"]["data"]["options"] for search in found.values()] == [{}, {"partition_seed": 5}]
-
-
-def test_shuffled_test_targets_change_no_choice_and_no_validation_number(study, tmp_path, monkeypatch):
-    """The canary of the test set: it decides nothing."""
-
-    def shuffled(name, root, **options) -> Federation:
-        honest = federation()
-        clients = [dataclasses.replace(c, test=Split(c.test.x, 1 - c.test.y)) for c in honest.clients]
-        return dataclasses.replace(honest, clients=tuple(clients))
-
-    grid = study(FEDAVG, FEDPROX, lr=(0.001, 0.1, 1.0))
-    honest = run_study(grid, Store(tmp_path / "honest"))
-    serve(monkeypatch, shuffled)
-    canary = run_study(grid, Store(tmp_path / "canary"))
-    assert any(a["scores"] != b["scores"] for a, b in pairs(honest, canary))
-    for name in honest:
-        assert choose(honest[name]).hyperparameters == choose(canary[name]).hyperparameters
-    for a, b in pairs(honest, canary):
-        assert (a["validation"], a["aggregated"]) == (b["validation"], b["aggregated"])
-
-
-def pairs(one: dict[str, Search], other: dict[str, Search]):
-    for name in one:
-        for a, b in zip(one[name].records, other[name].records, strict=True):
-            yield from zip(a, b, strict=True)
