@@ -219,17 +219,18 @@ def _needs(
     name: str,
     title: str,
     runs: int,
-    data: Sequence[Choice],
+    data: Iterable[Choice],
     profiles: Sequence[str],
     studies: Collection[Path],
     root: Path | None,
 ) -> dict[str, Any]:
     from bench.data import cards
+    from bench.spec import options_by_name
 
-    states = {}
-    for each in sorted({choice.name for choice in data}):
-        card, options = cards.read(each), [choice.options for choice in data if choice.name == each]
-        states[each] = card.elsewhere.rstrip(".") or card.at_hand(root, *options)
+    needed = {each: (cards.read(each), options) for each, options in options_by_name(data).items()}
+    states = {
+        each: card.elsewhere.rstrip(".") or card.at_hand(root, *options) for each, (card, options) in needed.items()
+    }
     ready = all(state in ("none needed", "all files") for state in states.values())
     times = {profile: [noted(study, profile) for study in studies] for profile in profiles}
     return {

@@ -10,7 +10,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -253,6 +253,10 @@ class Budget:
             raise SpecError(f"test_every = {self.test_every!r}: expected a whole number of rounds, or 0 for no curves")
         if self.draws == "torch" and (self.batches is None or self.local_epochs != 1):
             raise SpecError('draws = "torch" follows a loop over epochs: give batches, and local_epochs = 1')
+
+    def working(self, *, steps: int | None = None, epochs: int | None = None) -> Budget:
+        """The budget with other local work in a round; its mini-batches are keyed, for no script draws them."""
+        return replace(self, local_steps=steps, local_epochs=epochs, draws="keyed")
 
     @property
     def tested(self) -> tuple[int, ...]:

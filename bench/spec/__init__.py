@@ -46,7 +46,7 @@ from bench.spec.exhibits import (
 )
 from bench.spec.experiments import Published, joint, published
 from bench.spec.joined import Joined
-from bench.spec.keys import Choice
+from bench.spec.keys import Choice, options_by_name
 from bench.spec.printed import Number
 from bench.spec.profiles import PAPER
 from bench.spec.reading import profile_names, read
@@ -78,6 +78,7 @@ __all__ = [
     "TableSection",
     "TrajectoriesSection",
     "joint",
+    "options_by_name",
     "profile_names",
     "published",
     "read",

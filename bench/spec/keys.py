@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
@@ -21,6 +22,14 @@ class Choice:
 
     name: str
     options: Mapping[str, Any]
+
+
+def options_by_name(choices: Iterable[Choice]) -> dict[str, list[Mapping[str, Any]]]:
+    """The options that each name is chosen with, in the order of the names."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for choice in sorted(choices, key=attrgetter("name")):
+        found.setdefault(choice.name, []).append(choice.options)
+    return found
 
 
 def _choice(value: Any) -> Choice:

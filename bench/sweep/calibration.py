@@ -160,7 +160,7 @@ class _Short:
         """The population's runs with ``steps`` local steps a round in place of ``all_steps``, none of them dropped."""
         budget = replace(population.runs[0].budget, rounds=ROUNDS, test_every=0)
         if steps < all_steps:
-            budget = replace(budget, local_steps=steps, local_epochs=None, draws="keyed")
+            budget = budget.working(steps=steps)
         runs = tuple(replace(run, budget=budget) for run in population.runs)
         moments: list[float] = []
         begun = time.perf_counter()

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.data import cards
-from bench.spec import StudySpec
+from bench.spec import StudySpec, options_by_name
 from bench.sweep import calibration, work
 from bench.sweep.calibration import Cost
 from bench.sweep.plan import Population
@@ -143,10 +143,8 @@ def _likeness(one: str, other: str, kinds: Kinds) -> tuple[bool, int]:
 def _missing(study: StudySpec, root: Path | None) -> tuple[Missing, ...]:
     """Files that the study's data sets need and this machine lacks."""
     found = []
-    chosen = [method.data for method in study.methods.values()]
-    for name in sorted({data.name for data in chosen}):
-        files = cards.read(name).needed(*(data.options for data in chosen if data.name == name))
-        lacking = [each for each in files if each.place(root) is None]
+    for name, options in options_by_name(method.data for method in study.methods.values()).items():
+        lacking = [each for each in cards.read(name).needed(*options) if each.place(root) is None]
         sizes = [each.size for each in lacking]
         size = None if None in sizes else sum(each for each in sizes if each is not None)
         if lacking:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +40,8 @@ def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
             "populations": len(store.files()) - len(damage),
             "seconds": round(sum(cost["seconds"] for cost in store.costs()), 3),
         },
-        "snapshots": [
-            {"file": file.name, "bytes": size, "age": round(max(0.0, now - changed), 1)}
-            for file, size, changed in _files(store.path / "snapshots")
-        ],
-        "failed": [
-            {"file": str(file), "text": file.read_text(encoding="utf-8").partition("\n")[0]}
-            for file in sorted((store.path / "failed").glob("*.txt"))
-        ],
+        "snapshots": list(_of_files(store.path / "snapshots", "*.safetensors", partial(_snapshot, now))),
+        "failed": list(_of_files(store.path / "failed", "*.txt", _failure)),
         "damaged": damage,
     }, records  # fmt: skip
 
@@ -74,13 +70,17 @@ def diverged(records: Iterable[Mapping[str, Any]]) -> int:
     return sum(record["status"] == "diverged" for record in records)
 
 
-def _files(folder: Path) -> list[tuple[Path, int, float]]:
-    """Size and time of change of each snapshot; one that vanishes meanwhile is of a population that has ended."""
-    found = []
-    for file in sorted(folder.glob("*.safetensors")):
-        try:
-            known = file.stat()
-        except FileNotFoundError:
-            continue
-        found.append((file, known.st_size, known.st_mtime))
-    return found
+def _of_files(folder: Path, names: str, look: Callable[[Path], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What is to be seen of each file; one that vanishes meanwhile is of a population that has ended."""
+    for file in sorted(folder.glob(names)):
+        with suppress(FileNotFoundError):
+            yield look(file)
+
+
+def _snapshot(now: float, file: Path) -> dict[str, Any]:
+    known = file.stat()
+    return {"file": file.name, "bytes": known.st_size, "age": round(max(0.0, now - known.st_mtime), 1)}
+
+
+def _failure(file: Path) -> dict[str, Any]:
+    return {"file": str(file), "text": file.read_text(encoding="utf-8").partition("\n")[0]}

@@ -73,7 +73,7 @@ def _has_batching_rules(population: Population) -> bool:
 
 def _first_step(population: Population, path: Literal["stack", "loop"]) -> Rounds:
     """Rounds whose first local step has been traced."""
-    budget = dataclasses.replace(population.budget, rounds=1, local_steps=1, local_epochs=None, draws="keyed")
+    budget = dataclasses.replace(population.budget.working(steps=1), rounds=1)
     short = dataclasses.replace(population, budget=budget)
     rounds = Rounds(short, mapper_of(short, path))
     rounds.trial()

@@ -117,14 +117,14 @@ class Population:
         With ``tuning`` they are that many epochs of local tuning after the round.
         """
         rows = self.splits[s, c][0]
-        tuned = dataclasses.replace(self.budget, local_steps=None, local_epochs=tuning) if tuning else self.budget
+        budget = self.budget.working(epochs=tuning) if tuning else self.budget
         purpose = "tuning" if tuning else "local steps"
         positions: Sequence[Tensor]
-        if self.budget.draws == "torch" and not tuning:
+        if budget.draws == "torch":
             positions = self._loaders[s].epoch(round_)[c]
         else:
             # Tuning after a round shuffles otherwise than the round did.
-            positions = batches.schedule(tuned, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
+            positions = batches.schedule(budget, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
         key = torch.tensor(derive(purpose, self.seeds[s], c, round_))
         return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
 

@@ -102,6 +102,12 @@ def test_only_loops_over_epochs_are_followed(unfit: dict[str, int | None]) -> No
         Budget(**{"rounds": 1, "local_epochs": 1, "batches": 3, "draws": "torch", **unfit})  # type: ignore[arg-type]
 
 
+def test_local_tuning_may_take_other_epochs_than_a_round() -> None:
+    run = engine.run(federation(2), algorithm="fedavg_ft", algorithm_options={"epochs": 2}, model="logistic",
+                     settings=[{"lr": 0.1}], seeds=[7], budget=epochs_of(3))  # fmt: skip
+    assert run.outcomes[0].status == "finished"
+
+
 def test_too_few_samples_and_seeds_that_torch_does_not_take_are_refused() -> None:
     with pytest.raises(SpecError, match="batches = 5: a client has 4 training samples"):
         Loaders(torch.get_rng_state(), [20, 4], [0, 0], epochs_of(5))
