@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bench import registry
+from bench.files import cache_folder
 from bench.types import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def info(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fals
 
     card = cards.read(name)
     places = {needed: needed.place(data) for needed in card.files}
-    searched = [] if card.elsewhere else [*fetch.data_folders(data), fetch.cache_folder()]
+    searched = [] if card.elsewhere else [*fetch.data_folders(data), cache_folder()]
     if as_json:
         files = [
             {"names": needed.names, "bytes": needed.size, "hash": needed.digest, "place": str(place) if place else None}

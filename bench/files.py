@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and the folder of those that can be made again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.types import SilobenchError
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("BENCH_CACHE") or "~/.cache/silobench").expanduser()
 
 
 def write_whole(file: Path, content: bytes) -> Path:

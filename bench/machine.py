@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import __version__
-from bench.data import fetch
-from bench.files import write_whole
+from bench.files import cache_folder, write_whole
 from bench.types import content_hash
 
 
@@ -36,4 +35,4 @@ def recall(folder: str, what: Any) -> Any:
 
 def _memory(folder: str, what: Any) -> Path:
     here = [platform.node(), os.cpu_count(), sys.version, version("torch"), __version__]
-    return fetch.cache_folder() / folder / f"{content_hash({'machine': here, 'what': what})}.json"
+    return cache_folder() / folder / f"{content_hash({'machine': here, 'what': what})}.json"

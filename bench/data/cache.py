@@ -16,8 +16,8 @@ from typing import TypeVar, cast
 import numpy as np
 from filelock import FileLock
 
-from bench.data import fetch, seal
-from bench.files import write_whole
+from bench.data import seal
+from bench.files import cache_folder, write_whole
 from bench.types import DataError, content_hash
 
 Layout = Mapping[str, tuple[tuple[int, ...], str]]  # name -> shape, type of the numbers
@@ -45,7 +45,7 @@ def prepared(
         "code": [seal.sha256(file) for file in code],
         "layout": {array: [list(shape), kind] for array, (shape, kind) in layout.items()},
     }
-    folder = fetch.cache_folder() / "prepared" / f"{name}-{content_hash(key)}"
+    folder = cache_folder() / "prepared" / f"{name}-{content_hash(key)}"
     if not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def _remembered(read: Callable[..., object], files: tuple[Path, ...], stamps: tu
 
 def folders(name: str) -> list[Path]:
     """Where arrays of data set ``name`` lie, of whatever inputs and code."""
-    places = (fetch.cache_folder() / "prepared").glob(f"{name}-{'[0-9a-f]' * 16}")
+    places = (cache_folder() / "prepared").glob(f"{name}-{'[0-9a-f]' * 16}")
     return sorted(place for place in places if place.is_dir())
 
 
@@ -87,7 +87,7 @@ def _content(files: Sequence[Path]) -> str:
     """
     stamps = [seal.stamp(file) for file in files]
     state = {"files": [[str(file.absolute()), *mark] for file, mark in zip(files, stamps, strict=True)]}
-    memory = fetch.cache_folder() / "inputs" / content_hash(state)
+    memory = cache_folder() / "inputs" / content_hash(state)
     if memory.is_file() and memory.stat().st_mtime_ns - seal.TICK > max(time for _, time in stamps):
         return memory.read_text()
     names_and_sums = json.dumps([[file.name, seal.sha256(file)] for file in files])

@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import registry
 from bench.data import fetch, flamby
+from bench.files import cache_folder
 from bench.types import SpecError, nearest
 
 FACT = re.compile(r"^\| ([A-Z][^|`]*) \| (.+) \|$", re.MULTILINE)
@@ -40,7 +41,7 @@ class Needed:
         spellings = [spelling for path in self.names for spelling in (path, Path(path).name)]
         own = [folder / spelling for folder in fetch.data_folders(root) for spelling in spellings]
         unpacked = [f"{path}-{self.digest[:16]}" for path in self.names] if self.digest else []
-        cached = [fetch.cache_folder() / path for path in (*self.names, *unpacked)]
+        cached = [cache_folder() / path for path in (*self.names, *unpacked)]
         return next((place for place in (*own, *cached) if place.exists()), None)
 
 

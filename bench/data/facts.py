@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import registry
 from bench.data import fetch, flamby, load_dataset, seal
-from bench.files import write_whole
+from bench.files import cache_folder, write_whole
 from bench.types import Federation, content_hash
 
 LIBRARIES = ("numpy", "pandas", "pillow", "scikit-learn", "torch")
@@ -58,7 +58,7 @@ def facts(name: str, root: Path | None, options: Mapping[str, Any]) -> Facts:
         return Facts.of(load_dataset(name, root, **options))
     asked = {"name": name, "options": options, "folders": [str(each) for each in fetch.data_folders(root)],
              "here": str(Path.cwd()), "code": _code(registry.catalogue("datasets")[name].file)}  # fmt: skip
-    memory = fetch.cache_folder() / "facts" / f"{content_hash(asked)}.json"
+    memory = cache_folder() / "facts" / f"{content_hash(asked)}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(memory.read_bytes())
         if kept.pop("sum") == content_hash(kept) and kept["sources"] == _stamps(map(Path, kept["sources"])):

@@ -22,6 +22,7 @@ from filelock import FileLock
 
 from bench.data import seal
 from bench.data.archive import unpack
+from bench.files import cache_folder
 from bench.types import DataError
 
 TIMEOUT = 30  # seconds without a byte from the server
@@ -183,10 +184,6 @@ def data_folders(root: Path | None) -> list[Path]:
                 raise DataError(f"{origin} = {folder}: no such folder; name the one that holds the raw data files")
             folders.append(folder)
     return folders
-
-
-def cache_folder() -> Path:
-    return Path(os.environ.get("BENCH_CACHE") or "~/.cache/silobench").expanduser()
 
 
 def deviates(asset: Asset, file: Path) -> str:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from bench.data import fetch
 from bench.data.archive import extract
+from bench.files import cache_folder
 from bench.types import DataError
 
 
@@ -19,7 +20,7 @@ def find_any(names: Sequence[str], root: Path | None, remedy: str) -> Path:
 
     Earlier names go before later ones. Raises :class:`DataError` that ends with the ``remedy``: how to come by it.
     """
-    folders = [*fetch.data_folders(root), fetch.cache_folder()]
+    folders = [*fetch.data_folders(root), cache_folder()]
     places = [folder / name for name in names for folder in folders]
     for place in places:
         if place.exists():
@@ -33,7 +34,7 @@ def unpacked(source: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
     if source.is_dir():
         yield source
         return
-    cache = fetch.cache_folder()
+    cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="unpacked-", dir=cache) as folder:
         extract(source, Path(folder), wanted)

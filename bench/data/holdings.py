@@ -13,6 +13,7 @@ from filelock import FileLock
 
 from bench import registry
 from bench.data import cache, cards, fetch, flamby, seal
+from bench.files import cache_folder
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def examine(name: str, root: Path | None = None) -> Iterator[Finding]:
     card = cards.read(name)
     prepare = f"run `silobench data prepare {name}`"
     for asset in _assets(name):
-        own, cached = fetch.find(asset.path, root), fetch.cache_folder() / asset.path
+        own, cached = fetch.find(asset.path, root), cache_folder() / asset.path
         place = own or cached
         if not place.is_file():
             yield Finding(asset.path, "absent", asset.identity)

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
-from operator import add
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import selu
 from torch.nn.utils import skip_init
 
+from bench.models.attention import attention
 from bench.registry import register
 from bench.types import SpecError, nearest
 
 EMBEDDING, HEADS, BLOCKS = 16, 8, 6  # Table 10
 EPSILON = 1e-5
-VECTOR = 16  # floats of a vector register: a softmax over fewer features than that is many times slower
 
 Norm = Callable[[int], nn.Module]  # of so many channels, which are the last axis but one
 
@@ -82,26 +80,8 @@ class Attention(nn.Module):
         nn.init.xavier_uniform_(self.project.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        width = EMBEDDING // HEADS
-        query, key, value = self.project(x).unflatten(0, (3, HEADS, width)).unbind()
-        attend = _by_samples if x.shape[1] < VECTOR else _by_matrices
-        return self.out(attend(query / math.sqrt(width), key, value).flatten(0, 1))
-
-
-def _by_samples(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention (h, w, d, n) of few features: their few products are summed, over all samples at a time."""
-    pairs = zip(query.unbind(1), key.unbind(1), strict=True)
-    score = reduce(add, (q[:, :, None] * k[:, None] for q, k in pairs))  # (h, d, d, n)
-    share = score.softmax(2)
-    return torch.stack([(share * v[:, None]).sum(2) for v in value.unbind(1)], dim=1)
-
-
-def _by_matrices(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention (h, w, d, n) of many features: a product of matrices for every head and sample."""
-    heads, width, features, samples = query.shape
-    q, k, v = (part.permute(0, 3, 2, 1).flatten(0, 1) for part in (query, key, value))  # (hn, d, w)
-    mixed = torch.bmm(torch.bmm(q, k.transpose(1, 2)).softmax(2), v)
-    return mixed.view(heads, samples, features, width).permute(0, 3, 2, 1)
+        heads = self.project(x).unflatten(0, (3, HEADS, EMBEDDING // HEADS))
+        return self.out(attention(heads).flatten(0, 1))
 
 
 class GatedFeedforward(nn.Module):

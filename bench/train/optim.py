@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench.train import adamw
+
 Number = float | Tensor
 
 
@@ -29,14 +31,12 @@ class AdamW:
 
     def step(self, w: Tensor, gradient: Tensor, state: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         t = state["t"] + 1
-        m = torch.lerp(state["m"], gradient, 0.1)
-        v = torch.addcmul(0.999 * state["v"], gradient, gradient, value=0.001)
         decay = self.lr * self.weight_decay
-        w = w * (1 - (decay if self.decays is None else decay * self.decays))
+        keep = torch.as_tensor(1 - (decay if self.decays is None else decay * self.decays))
         # lr m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars brought together first.
         correction = torch.sqrt(_one_minus_power(0.999, t))
         scale = self.lr * correction / _one_minus_power(0.9, t)
-        w = torch.addcdiv(w, scale * m, torch.sqrt(v) + 1e-8 * correction, value=-1)
+        w, m, v = adamw.update(w, gradient, state["m"], state["v"], keep, scale, 1e-8 * correction)
         return w, {"m": m, "v": v, "t": t}
 
 

@@ -1,4 +1,4 @@
-"""Global Layers on the hearts, seed by seed: what the authors' code was seen to give for the seeds 0 and 1."""
+"""Global Layers on the hearts, seed by seed: what the authors' logs say of the seeds 0 and 1."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bench.sweep import work
 from bench.sweep.study import populations
 
 # AUROC of Cleveland, South Africa and Faisalabad.
-SEEN = {
-    "local": [(0.8631, 0.7658, 0.9032), (0.9196, 0.7501, 0.8724)],
-    "gl": [(0.8916, 0.7742, 0.8880), (0.9349, 0.7948, 0.8739)],
-    "fedavg": [(0.8916, 0.7692, 0.8008), (0.9313, 0.7679, 0.8069)],
+LOGGED = {
+    "local": [(0.8631, 0.7658, 0.9028), (0.9240, 0.7475, 0.8724)],
+    "gl": [(0.8916, 0.7742, 0.8885), (0.9345, 0.7946, 0.8734)],
+    "fedavg": [(0.8924, 0.7697, 0.7993), (0.9309, 0.7658, 0.8089)],
 }
 
 
-@pytest.mark.parametrize("method", SEEN)
-def test_a_seed_gives_what_it_gives_the_authors_code(bench_data: Path, method: str) -> None:
-    """To what rounding makes of 50 local steps: noise of 1e-6 on initial weights moves an AUROC by up to 0.004."""
+@pytest.mark.parametrize("method", LOGGED)
+def test_a_seed_gives_what_it_gave_the_authors(bench_data: Path, method: str) -> None:
+    """To what rounding makes of 50 local steps: other processors move an AUROC of theirs by up to 0.005."""
     study = read(folder("experiments") / "global_layers" / "heart.toml")
     study = replace(study, methods={method: study.methods[method]}, seeds=(0, 1), tables={}, figures={})
     planned, _ = populations(study, {}, bench_data)
@@ -34,5 +34,5 @@ def test_a_seed_gives_what_it_gives_the_authors_code(bench_data: Path, method: s
         if (checkpoint, metric) == ("latest", "auroc") and model == client
     }
     found = [tuple(scores[seed, client] for client in range(3)) for seed in (0, 1)]
-    for ours, theirs in zip(found, SEEN[method], strict=True):
+    for ours, theirs in zip(found, LOGGED[method], strict=True):
         assert ours == pytest.approx(theirs, abs=0.006)

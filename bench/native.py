@@ -1,0 +1,71 @@
+"""Kernels in C: compiled for this machine when first asked for, and kept in the cache.
+
+Only what torch cannot do in one operation is written in C, and every kernel has a twin in tensor operations: its
+definition, its test, and what is computed where there is no compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from bench.files import cache_folder, write_whole
+from bench.types import content_hash
+
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-Wno-psabi", "-shared", "-fPIC")
+
+
+_standing_back = False
+
+
+def kernels(source: Path) -> ctypes.CDLL | None:
+    """The functions of a C file; None where no compiler (``CC``, or else ``cc``) can compile it.
+
+    They belong to the content of the file, to the compiler and to the processor: another of these compiles anew.
+    """
+    return None if _standing_back else _compiled(source)
+
+
+@contextmanager
+def standing_back() -> Iterator[None]:
+    """No kernels: what is traced now is the same on a machine without a compiler."""
+    global _standing_back
+    before, _standing_back = _standing_back, True
+    try:
+        yield
+    finally:
+        _standing_back = before
+
+
+@cache
+def _compiled(source: Path) -> ctypes.CDLL | None:
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    try:
+        version = subprocess.run([*compiler, "--version"], capture_output=True, check=True).stdout.decode()
+        key = {"source": source.read_text(), "flags": FLAGS, "compiler": version, "processor": _processor()}
+        library = cache_folder() / "native" / f"{source.stem}-{content_hash(key)}.so"
+        if not library.exists():
+            with tempfile.TemporaryDirectory() as folder:
+                made = Path(folder) / library.name
+                subprocess.run([*compiler, *FLAGS, "-o", str(made), str(source)], capture_output=True, check=True)
+                write_whole(library, made.read_bytes())
+        return ctypes.CDLL(str(library))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _processor() -> str:
+    """What the processor can do: a cache may be shared by machines that differ in it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())

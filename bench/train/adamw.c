@@ -1,0 +1,13 @@
+/* A step of AdamW over all weights at a time: what torch's operations do in seven passes over memory, in one. */
+
+#include <math.h>
+
+void adamw(const float *restrict w, const float *restrict gradient, const float *restrict m, const float *restrict v,
+           float *restrict new_w, float *restrict new_m, float *restrict new_v, float keep, float scale,
+           float epsilon, long weights) {
+    for (long i = 0; i < weights; i++) {
+        new_m[i] = m[i] + 0.1f * (gradient[i] - m[i]);
+        new_v[i] = 0.999f * v[i] + 0.001f * gradient[i] * gradient[i];
+        new_w[i] = keep * w[i] - scale * new_m[i] / (sqrtf(new_v[i]) + epsilon);
+    }
+}

@@ -1,0 +1,71 @@
+"""AdamW's update of all weights in one pass over memory (``adamw.c``)."""
+
+from __future__ import annotations
+
+from ctypes import c_float, c_long, c_void_p
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import vjp, vmap
+
+from bench.native import kernels
+
+Updated = tuple[Tensor, Tensor, Tensor]  # w, m, v
+
+_operations = torch.library.Library("silobench", "FRAGMENT")
+_operations.define(
+    "adamw(Tensor w, Tensor gradient, Tensor m, Tensor v, Tensor keep, Tensor scale, Tensor epsilon)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+
+
+def update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor) -> Updated:
+    """Weights and moments (d,) after a step: w <- keep w - scale m / (sqrt(v) + epsilon), betas 0.9 and 0.999."""
+    fits = keep.dim() == 0 and w.dtype == torch.float32 and w.device.type == "cpu" and _kernels() is not None
+    arguments = (w, gradient, m, v, keep, scale, epsilon)
+    return _Update.apply(*arguments) if fits else by_definition(*arguments)
+
+
+def by_definition(
+    w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor
+) -> Updated:
+    m = torch.lerp(m, gradient, 0.1)
+    v = torch.addcmul(0.999 * v, gradient, gradient, value=0.001)
+    return torch.addcdiv(w * keep, scale * m, torch.sqrt(v) + epsilon, value=-1), m, v
+
+
+class _Update(torch.autograd.Function):
+    """One run's step; several runs' at once, and derivatives, are those of the definition."""
+
+    @staticmethod
+    def forward(*arguments: Tensor) -> Updated:
+        return torch.ops.silobench.adamw(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Updated) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *d: Tensor) -> tuple[Tensor, ...]:
+        return vjp(by_definition, *ctx.saved_tensors)[1](d)
+
+    @staticmethod
+    def vmap(info: Any, places: tuple[int | None, ...], *arguments: Tensor) -> tuple[Updated, tuple[int, ...]]:
+        return vmap(by_definition, in_dims=places)(*arguments), (0, 0, 0)
+
+
+def _kernels() -> Any:
+    return kernels(Path(__file__).with_suffix(".c"))
+
+
+def _update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor) -> Updated:
+    old = [each.contiguous() for each in (w, gradient, m, v)]
+    new = (torch.empty_like(w), torch.empty_like(w), torch.empty_like(w))
+    numbers = [c_float(each.item()) for each in (keep, scale, epsilon)]
+    _kernels().adamw(*(c_void_p(each.data_ptr()) for each in (*old, *new)), *numbers, c_long(w.numel()))
+    return new
+
+
+_operations.impl("adamw", _update, "CPU")
