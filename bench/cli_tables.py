@@ -36,7 +36,8 @@ class Place:
 def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, partial: bool = False) -> bool:
     """Run what a table or figure of experiments/ needs and the store lacks, and write it; False if a cell is missing.
 
-    A table over several studies shows a column as missing whose data are not to be had.
+    A table over several studies shows a column as missing whose data are not to be had. The number of a printed table
+    ("fenda/2") stands for all that are made of it ("fenda/2-heart" ...).
     """
     from bench.report import making
     from bench.spec import joint, published, read
@@ -47,7 +48,11 @@ def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, pa
         return make(study, [name] * (kind == "tables"), [name] * (kind == "figures"), place, how)
     joined = joint(kind)
     if name not in joined:
-        raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])}")
+        parts = [each for each in (*known, *joined) if each.startswith(f"{name}-")]
+        if not parts:
+            hint = "what a paper only counts or sets is held by `silobench audit`"
+            raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])} ({hint})")
+        return _at_hand(kind, parts, profile, place, how)
     file = joined[name]
     section = file.tables[name if kind == "tables" else file.figures[name].table]
     with training(how, place.store, place.data) as runner:
@@ -93,7 +98,7 @@ def _columns(section: JointSection, profile: str, place: Place, runner: Runner |
 def reproduce_paper(paper: str, profile: str, place: Place, how: How) -> bool:
     """Run and write every table and figure in a folder of experiments/ whose data are at hand."""
     from bench.registry import folder
-    from bench.spec import PAPER, joint, published
+    from bench.spec import joint, published
 
     papers = sorted({file.parent.name for file in folder("experiments").glob("*/*.toml")})
     if paper not in papers:
@@ -102,15 +107,21 @@ def reproduce_paper(paper: str, profile: str, place: Place, how: How) -> bool:
     files |= {name: file.file for each in KINDS for name, file in joint(each).items()}
     whole = True
     for kind in KINDS:
-        for entry in listed(kind, place.data):
-            if files[entry["name"]].parent.name != paper:
-                continue
-            if not entry["ready"] or (profile != PAPER and profile not in entry["profiles"]):
-                why = f"no profile {profile!r}" if entry["ready"] else "its data are not all at hand"
-                print(f"{entry['name']}: left out, {why}", file=sys.stderr)
-                whole = False
-                continue
+        names = [entry["name"] for entry in listed(kind) if files[entry["name"]].parent.name == paper]
+        whole &= _at_hand(kind, names, profile, place, how)
+    return whole
+
+
+def _at_hand(kind: Kind, names: Collection[str], profile: str, place: Place, how: How) -> bool:
+    """Reproduce those tables or figures whose data are at hand; False if one is left out, or a cell is missing."""
+    whole = True
+    for entry in (entry for entry in listed(kind, place.data) if entry["name"] in names):
+        if entry["ready"] and profile in entry["profiles"]:
             whole &= reproduce(kind, entry["name"], profile, place, how)
+            continue
+        why = f"no profile {profile!r}" if entry["ready"] else "its data are not all at hand"
+        print(f"{entry['name']}: left out, {why}", file=sys.stderr)
+        whole = False
     return whole
 
 

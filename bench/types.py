@@ -309,7 +309,7 @@ class Outcome:
     with, tested on client number ``client``; ``value`` is None where the metric is undefined or the run diverged.
     ``validation`` is, per round, each client's validation loss; ``aggregated`` their mean weighted by the number
     of validation samples. ``communication`` counts the floats one client sends ("up") and receives ("down") a round,
-    the mean over clients and rounds.
+    the mean over clients and rounds. ``parameters`` are the first client's, ``client_parameters`` those of each.
 
     ``curves`` holds {"rounds": [...], "scores": {metric: [[value of each client] at each point]}}: each client's own
     model (a pooled one: the model of all) on the client's test samples, after so many rounds; empty without
@@ -327,6 +327,7 @@ class Outcome:
     aggregated: tuple[float | None, ...]
     communication: Mapping[str, float]
     parameters: int
+    client_parameters: tuple[int, ...]
     path: Literal["stack", "loop"]
     curves: Mapping[str, Any] = field(default_factory=dict)
     traces: Mapping[str, Any] = field(default_factory=dict)

@@ -135,11 +135,28 @@ def test_a_table_with_a_diverged_cell_is_made_and_exits_3(sweep, tmp_path):
     assert pd.read_csv(tmp_path / "results/tables/study.csv").query("method == 'fedavg'")["mean"].isna().all()
 
 
+def test_the_number_of_a_table_stands_for_all_of_its_parts(silobench):
+    """Fed-IXI is downloaded by its users."""
+    status, _, err = silobench("reproduce-table", "fenda/12")
+    assert status == 3
+    assert [line for line in err.splitlines() if "left out" in line] == [
+        f"fenda/{part}: left out, its data are not all at hand" for part in ("12-ixi", "12-ixi-parameters")
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["reproduce-table", "fenda/2-hart"], "error: unknown table 'fenda/2-hart': did you mean 'fenda/2-heart'?\n"),
-        (["reproduce-figure", "fenda/3"], "error: unknown figure 'fenda/3': did you mean 'fenda/3-heart'?\n"),
+        (
+            ["reproduce-table", "fenda/2-hart"],
+            "error: unknown table 'fenda/2-hart': did you mean 'fenda/2-heart'? (what a paper only counts or sets is "
+            "held by `silobench audit`)\n",
+        ),
+        (
+            ["reproduce-figure", "fenda/3-hart"],
+            "error: unknown figure 'fenda/3-hart': did you mean 'fenda/3-heart'? (what a paper only counts or sets is "
+            "held by `silobench audit`)\n",
+        ),
         (["sweep", "none.toml"], "error: none.toml: No such file or directory; give the path of a study file\n"),
     ],
 )

@@ -102,6 +102,11 @@ class TableSpec:
         return row.metric or self.metric
 
     @property
+    def by_client(self) -> bool:
+        """Whether single clients have numbers of their own."""
+        return self.value == "mean" or self.columns == "clients"
+
+    @property
     def sign(self) -> Literal[1, -1]:
         """What a number of the table is multiplied by so that higher is better."""
         if self.value == "fairness":

@@ -15,14 +15,16 @@ from bench.types import Chosen, SpecError
 def cells(
     spec: TableSpec, row: Row, empty: Cell, chosen: Mapping[str, Chosen], clients: int, unscored: Collection[int]
 ) -> list[Cell]:
-    """The ``empty`` cell filled, then, where a score is shown, one for each client (``unscored`` have no samples)."""
+    """The ``empty`` cell filled, then, where clients have any, the number of each (``unscored`` have no samples)."""
     behind = [chosen[row.of], *(chosen[method] for method in spec.against)]
-    single = range(clients) if spec.value == "mean" else range(0)
+    single = range(clients) if spec.by_client else range(0)
     checkpoint = empty.checkpoint
     if lost := _lost(behind):
         empty = replace(empty, state="missing" if lost.startswith("missing") else "diverged", note=lost)
         return [replace(empty, client=name) for name in ("all", *map(str, single))]
     runs = [[record for record in choice.records if record is not None] for choice in behind]
+    if spec.value == "parameters" and spec.by_client:
+        return _parameters(row, empty, runs[0], clients)
     if spec.value != "mean":
         return [_of_method(spec, row, empty, runs)]
     overall = [run_mean(record, spec.metric_of(row), checkpoint, row.model, spec.weights) for record in runs[0]]
@@ -89,6 +91,18 @@ def _of_method(spec: TableSpec, row: Row, cell: Cell, runs: Sequence[Sequence[Re
         better, local, fedavg = ([None if each is None else up * each for each in every] for every in medians)
         over = fairness.participation(better, local, fedavg)
     return replace(cell, mean=over.value, n_seeds=len(own))
+
+
+def _parameters(row: Row, empty: Cell, runs: Sequence[Record], clients: int) -> list[Cell]:
+    """The mean parameters of the clients' models, then those of each; a pooled run has one model for all."""
+    for run in runs:
+        if "client_parameters" not in run:
+            text = f"run {run['run']} was recorded before parameters were counted by client"
+            raise SpecError(f"row {row.method}: {text}; train it again with another --store")
+    counts = [run["client_parameters"] * (clients // len(run["client_parameters"])) for run in runs]
+    single = [[count[client] for count in counts] for client in range(clients)]
+    filled = {"all": [stats.mean(count) for count in counts]} | {str(c): each for c, each in enumerate(single)}
+    return [replace(empty, client=c, mean=stats.mean(each), n_seeds=len(runs)) for c, each in filled.items()]
 
 
 def _medians(spec: TableSpec, row: Row, checkpoint: str, runs: Sequence[Record]) -> Iterator[float | None]:

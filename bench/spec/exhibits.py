@@ -60,6 +60,8 @@ class TableSection(Section):
             raise ValueError('value = "participation" needs against = [local training, FedAvg], two of the methods')
         if self.against and self.value != "participation":
             raise ValueError(f'against has no meaning for value = "{self.value}"; leave it out')
+        if self.columns == "clients" and self.value not in ("mean", "parameters"):
+            raise ValueError(f'columns = "clients" has no meaning for value = "{self.value}"; leave it out')
         if self.center == "median" and self.interval != "bootstrap":
             raise ValueError('center = "median" has an interval = "bootstrap" only')
         return self

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from bench import __version__
 from bench.data import load_dataset
+from bench.native import keep_freed_memory
 from bench.sweep.plan import MAXIMAL_FEDERATIONS, Population, lasting
 from bench.sweep.store import FORMAT
 from bench.types import DataError, Federation, Outcome, RunSpec, content_hash
@@ -66,6 +67,7 @@ def train(population: Population, site: Site, tell: Tell = lambda finished, roun
     common = population.runs[0]
     federations = [site.federation(run) for run in population.first]
     keeping = Keeping(site.snapshots, site.every_rounds, site.every_seconds) if site.snapshots else None
+    keep_freed_memory()
     with _one_thread():
         trained = engine.run(
             federations,
@@ -132,6 +134,7 @@ def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, 
         "traces": outcome.traces,
         "communication": outcome.communication,
         "parameters": outcome.parameters,
+        "client_parameters": list(outcome.client_parameters),
         "path": outcome.path,
         "clients": [client.name for client in federation.clients],
         "test_sizes": federation.test_sizes,

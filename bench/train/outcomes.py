@@ -25,6 +25,7 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
     untuned = None if trained.untuned is None else rounds.aggregated(trained.untuned)
     travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
+    parameters = [population.algorithm.parameters(model) for model in population.models]
     made = []
     for h, s in rounds.mapper.indices("HS"):
         diverged = trained.diverged.get((h, s))
@@ -43,7 +44,8 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
                 aggregated=_numbers(aggregated[:, h, s]),
                 communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
-                parameters=population.algorithm.parameters(population.models[0]),
+                parameters=parameters[0],
+                client_parameters=tuple(parameters),
                 path=rounds.mapper.path,
                 curves=_curves(population, trained, h, s),
                 traces=_traces(rounds, trained, h, s),
@@ -71,7 +73,8 @@ def as_plain(outcome: Outcome) -> dict[str, Any]:
 def from_plain(found: Mapping[str, Any]) -> Outcome:
     """The outcome that :func:`as_plain` was given, once JSON has made lists of its tuples."""
     lists = {name: tuple(map(tuple, found[name])) for name in ("scores", "validation")}
-    return Outcome(**{**found, **lists, "aggregated": tuple(found["aggregated"])})
+    flat = {name: tuple(found[name]) for name in ("aggregated", "client_parameters")}
+    return Outcome(**{**found, **lists, **flat})
 
 
 def _count(value: float) -> float:

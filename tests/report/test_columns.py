@@ -131,6 +131,22 @@ class TestValues:
         down = build(spec(value="floats_down"), chosen)
         assert {cell.mean for cell in down.cells} == {1400}
 
+    def test_parameters_of_models_that_differ_stand_by_client(self, record, choice):
+        chosen = {
+            "fedavg": choice(record([0.5, 0.5], parameters=151, client_parameters=[151, 121])),
+            "local": choice(record([0.4, 0.4], parameters=14, client_parameters=[14])),  # pooled: one model
+        }
+        table = build(spec(value="parameters", columns="clients"), chosen)
+        assert [(cell.client, cell.mean) for cell in table.cells] == [
+            *(("all", 136), ("0", 151), ("1", 121)),
+            *(("all", 14), ("0", 14), ("1", 14)),
+        ]
+
+    def test_a_record_from_before_they_were_counted_is_refused(self, record, choice):
+        chosen = {name: choice(record([0.5, 0.5], parameters=151)) for name in ("fedavg", "local")}
+        with pytest.raises(SpecError, match="recorded before parameters were counted by client; train it again"):
+            build(spec(value="parameters", columns="clients"), chosen)
+
 
 class TestCenters:
     def test_median_with_a_bootstrap(self, choice):

@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench import registry
+from bench import native, registry
 from bench.train import engine, race
+from bench.train.capture import Captured
+from bench.train.mapping import Mapper
 from bench.types import Budget, Client, Federation, Outcome, Split
 from tests.train.toy import federation
 
@@ -352,6 +354,29 @@ def test_a_model_that_cannot_be_stacked_is_looped() -> None:
     assert {outcome.path for outcome in train(model=Branching(sigmoid=False), path="auto")} == {"loop"}
 
 
+def test_the_path_is_chosen_alike_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[tuple[int, int]] = []
+    longest = Mapper.longest
+
+    def noted(mapper: Mapper, name: str) -> Captured:
+        step = longest(mapper, name)
+        counted.append((step.operations, step.written))
+        return step
+
+    monkeypatch.setattr(Mapper, "longest", noted)
+    with_kernels = train(path="auto")
+    monkeypatch.setattr(native, "_compiled", lambda source: None)
+    assert [each.path for each in train(path="auto")] == [each.path for each in with_kernels]
+    assert counted[0] == counted[1]
+
+
+def test_numbers_too_small_for_a_processor_are_nothing_while_it_trains() -> None:
+    tiny, seen = torch.tensor(1e-40), []
+    train(tell=lambda *progress: seen.append((tiny * 1).item()))
+    assert set(seen) == {0.0}
+    assert (tiny * 1).item() > 0
+
+
 def test_a_parallel_algorithm_takes_the_parallel_form_of_a_named_model() -> None:
     assert_close(train("fenda", model="mlp", model_options={"hidden": 3}),
                  train("fenda", model="parallel_mlp", model_options={"hidden": 3}))  # fmt: skip
@@ -372,3 +397,5 @@ def test_clients_with_features_of_their_own_are_looped_and_tested_where_their_mo
     assert (outcome.status, outcome.path) == ("finished", "loop")
     latest = {score[1:3] for score in outcome.scores if score[0] == "latest"}
     assert latest == {(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)}
+    # 10 hidden units for 3 or 5 features, each with a bias, and an output.
+    assert (outcome.parameters, outcome.client_parameters) == (51, (51, 71, 51))

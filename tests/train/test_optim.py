@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
+from torch.func import grad, vmap
 
+from bench.native import standing_back
+from bench.train import adamw
 from bench.train.optim import SGD, AdamW
 
 STEPS = 50
@@ -45,6 +47,26 @@ def test_equals_torch_step_by_step(case: str) -> None:
     for step, expected in enumerate(torch_path(theirs, numbers)):
         w, state = optimizer.step(w, gradients(w, step), state)
         torch.testing.assert_close(w, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_the_kernel_is_the_definition() -> None:
+    assert adamw._kernels() is not None
+    w, gradient, m, v = torch.randn(4, 1001) * torch.logspace(-8, 2, 1001)
+    numbers = torch.tensor(0.999), torch.tensor(0.01), torch.tensor(1e-8)
+    arguments = (w, gradient, m, v.abs(), *numbers)
+    for ours, theirs in zip(adamw.update(*arguments), adamw.by_definition(*arguments), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-12)
+
+
+def test_a_step_has_a_gradient() -> None:
+    w, state = torch.randn(5), {"m": torch.randn(5), "v": torch.rand(5), "t": torch.tensor(3.0)}
+
+    def after(w: Tensor) -> Tensor:
+        return AdamW(lr=0.1, weight_decay=0.3).step(w, w**2, state)[0].sum()
+
+    with standing_back():
+        expected = grad(after)(w)
+    torch.testing.assert_close(grad(after)(w), expected)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,0 +1,64 @@
+"""Kernels are compiled once, kept by content, and missing where nothing compiles them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import native
+from bench.files import cache_folder
+
+SOURCE = "int answer(void) { return 42; }\n"
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    native._compiled.cache_clear()
+    yield tmp_path / "kernel.c"
+    native._compiled.cache_clear()
+
+
+def made() -> list[Path]:
+    return sorted((cache_folder() / "native").iterdir())
+
+
+def test_a_kernel_is_compiled_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source.write_text(SOURCE)
+    assert native.kernels(source).answer() == 42
+    (library,) = made()
+    before = library.stat().st_mtime_ns
+    native._compiled.cache_clear()  # as in another process
+    assert native.kernels(source).answer() == 42
+    assert (made(), library.stat().st_mtime_ns) == ([library], before)
+
+
+def test_another_source_is_another_kernel(source: Path) -> None:
+    source.write_text(SOURCE)
+    native.kernels(source)
+    source.write_text(SOURCE.replace("42", "43"))
+    native._compiled.cache_clear()
+    assert native.kernels(source).answer() == 43
+    assert len(made()) == 2
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+def test_without_a_compiler_there_is_none(source: Path, compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source.write_text(SOURCE)
+    monkeypatch.setenv("CC", compiler)
+    assert native.kernels(source) is None
+    assert not (cache_folder() / "native").exists()
+
+
+def test_what_does_not_compile_leaves_nothing(source: Path) -> None:
+    source.write_text("int answer(void) { return forty_two; }\n")
+    assert native.kernels(source) is None
+    assert not (cache_folder() / "native").exists()
+
+
+def test_kernels_stand_back_for_a_while(source: Path) -> None:
+    source.write_text(SOURCE)
+    with native.standing_back():
+        assert native.kernels(source) is None
+    assert native.kernels(source).answer() == 42
