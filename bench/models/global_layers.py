@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from torch.nn.functional import selu
 from torch.nn.utils import skip_init
 
-from bench.models.attention import attention
+from bench.models.token_block import EPSILON, HIDDEN, WIDTH, Weights, attention, token_block
 from bench.registry import register
 from bench.types import SpecError, nearest
 
-EMBEDDING, HEADS, BLOCKS = 16, 8, 6  # Table 10
-EPSILON = 1e-5
+BLOCKS = 6  # Table 10
 
 Norm = Callable[[int], nn.Module]  # of so many channels, which are the last axis but one
 
@@ -61,7 +60,7 @@ class Embedding(nn.Module):
 
     def __init__(self, features: int, norm: Norm) -> None:
         super().__init__()
-        layers = [nn.Linear(1, EMBEDDING) for _ in range(features)]  # of whose initial weights these are made
+        layers = [nn.Linear(1, WIDTH) for _ in range(features)]  # of whose initial weights these are made
         self.weight = nn.Parameter(torch.stack([layer.weight.detach()[:, 0] for layer in layers]))
         self.bias = nn.Parameter(torch.stack([layer.bias.detach() for layer in layers]))
         self.norm = norm(features)
@@ -75,13 +74,12 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        out = Along(EMBEDDING, EMBEDDING, bias=False)  # drawn first, as torch's own attention does
-        self.project, self.out = skip_init(Along, EMBEDDING, 3 * EMBEDDING, bias=False), out
+        out = Along(WIDTH, WIDTH, bias=False)  # drawn first, as torch's own attention does
+        self.project, self.out = skip_init(Along, WIDTH, 3 * WIDTH, bias=False), out
         nn.init.xavier_uniform_(self.project.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        heads = self.project(x).unflatten(0, (3, HEADS, EMBEDDING // HEADS))
-        return self.out(attention(heads).flatten(0, 1))
+        return self.out(attention(self.project(x)))
 
 
 class GatedFeedforward(nn.Module):
@@ -104,12 +102,22 @@ class Block(nn.Module):
     def __init__(self, features: int, norm: Norm, gate: bool) -> None:
         super().__init__()
         self.norm, self.attention = norm(features), Attention()
-        self.feedforward = GatedFeedforward(EMBEDDING, EMBEDDING // 2, norm(features), gate=gate, bias=False)
+        self.feedforward = GatedFeedforward(WIDTH, HIDDEN, norm(features), gate=gate, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(self.norm, Affine):
+            return token_block(x, self._weights())
         x = self.norm(x)
         x = x + self.attention(x)
         return x + selu(self.feedforward(x))
+
+    def _weights(self) -> Weights:
+        norm, inner, gate = self.norm, self.feedforward.norm, self.feedforward.gate
+        return Weights(
+            *(norm.weight, norm.bias, self.attention.project.weight, self.attention.out.weight),
+            *(inner.weight, inner.bias, self.feedforward.narrow.weight, self.feedforward.widen.weight),
+            None if gate is None else gate.weight,
+        )
 
 
 class GLTransformer(nn.Module):
@@ -120,7 +128,7 @@ class GLTransformer(nn.Module):
 
     def __init__(self, features: int, outputs: int, d_global: int, norm: Norm, gate: bool, input_norm: bool) -> None:
         super().__init__()
-        width = d_global * EMBEDDING
+        width = d_global * WIDTH
 
         def feedforward(inputs: int, outputs: int) -> nn.Module:
             return nn.Sequential(norm(inputs), Along(inputs, outputs), nn.SELU())
@@ -131,7 +139,7 @@ class GLTransformer(nn.Module):
         self.input_norm = norm(features) if input_norm else nn.Identity()
         self.embedding = Embedding(features, norm)
         self.blocks = nn.Sequential(*(Block(features, norm, gate) for _ in range(BLOCKS)))
-        self.layer1 = feedforward(features * EMBEDDING, 4 * width)
+        self.layer1 = feedforward(features * WIDTH, 4 * width)
         self.layer2 = gated(4 * width, width)
         self.layer3 = feedforward(4 * width, 2 * width)
         self.layer4 = gated(2 * width, width // 2)

@@ -1,0 +1,172 @@
+"""A block of Global Layers' transformer: attention among a sample's features, then a gated feedforward layer.
+
+Inside, numbers are many and small: a head is two numbers wide, a feature sixteen. Torch's operations spend their time
+on writing these and reading them again, so the whole block is a kernel (``token_block.c``). Samples are the last axis.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import vjp
+from torch.nn.functional import selu
+
+from bench.native import kernels
+
+WIDTH, HEADS, HIDDEN = 16, 8, 8  # Table 10
+EPSILON = 1e-5  # of batch-norm
+FEATURES = 48  # so many the kernel has room for
+
+
+class Weights(NamedTuple):
+    """Of a block over d features whose norms are affine: a scale and a shift for each feature."""
+
+    scale: Tensor  # (d,)
+    shift: Tensor
+    project: Tensor  # (48, 16): queries, keys and values of all heads
+    out: Tensor  # (16, 16)
+    inner_scale: Tensor  # (d,)
+    inner_shift: Tensor
+    narrow: Tensor  # (8, 16)
+    widen: Tensor  # (16, 8)
+    gate: Tensor | None = None  # (8, 16)
+
+
+def token_block(x: Tensor, weights: Weights) -> Tensor:
+    """x (16, d, n) -> (16, d, n); see :func:`by_definition`."""
+    arguments = [x, *(weight for weight in weights if weight is not None)]
+    fits = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in arguments)
+    if fits and x.shape[-2] <= FEATURES and _kernels() is not None:
+        return _Block.apply(*arguments)
+    return by_definition(*arguments)
+
+
+def by_definition(x: Tensor, *weights: Tensor) -> Tensor:
+    """u = norm(x), r = u + O attention(P u), r + selu(W (selu(N norm'(r)) * G r)); axes of several runs come first."""
+    w = Weights(*weights)
+    x = _affine(x, w.scale, w.shift)
+    x = x + _product(w.out, attention(_product(w.project, x)))
+    hidden = selu(_product(w.narrow, _affine(x, w.inner_scale, w.inner_shift)))
+    return x + selu(_product(w.widen, hidden if w.gate is None else hidden * _product(w.gate, x)))
+
+
+def _affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """Batch-norm (over the last axis but one) in evaluation mode that was never trained: mean 0 and variance 1."""
+    return x * (scale / math.sqrt(1 + EPSILON))[..., None, :, None] + shift[..., None, :, None]
+
+
+def attention(projected: Tensor) -> Tensor:
+    """softmax(Q K^T / sqrt(2)) V (Vaswani et al., 2017, equation 1) in every head: (48, d, n) -> (16, d, n)."""
+    width = WIDTH // HEADS
+    query, key, value = projected.unflatten(-3, (3, HEADS, width)).unbind(-5)
+    score = torch.einsum("...win,...wjn->...ijn", query / math.sqrt(width), key)
+    return torch.einsum("...ijn,...wjn->...win", score.softmax(-2), value).flatten(-4, -3)
+
+
+def _product(matrix: Tensor, x: Tensor) -> Tensor:
+    return torch.einsum("...oc,...cin->...oin", matrix, x)
+
+
+# The kernel --------------------------------------------------------------------------------------------------------
+
+_operations = torch.library.Library("silobench", "FRAGMENT")
+_operations.define("token_block(Tensor[] arguments) -> Tensor")
+_operations.define("token_block_gradient(Tensor[] arguments, Tensor dy) -> Tensor[]")
+
+
+class _Block(torch.autograd.Function):
+    @staticmethod
+    def forward(*arguments: Tensor) -> Tensor:
+        return torch.ops.silobench.token_block(arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, ...]:
+        return _Gradient.apply(*ctx.saved_tensors, dy)
+
+    @staticmethod
+    def vmap(info: Any, places: tuple[int | None, ...], *arguments: Tensor) -> tuple[Tensor, int]:
+        return _Block.apply(*_first(info.batch_size, places, arguments)), 0
+
+
+class _Gradient(torch.autograd.Function):
+    """The gradients of x and all weights, whose own gradients are those of the definition."""
+
+    @staticmethod
+    def forward(*arguments: Tensor) -> tuple[Tensor, ...]:
+        *given, dy = arguments
+        return tuple(torch.ops.silobench.token_block_gradient(given, dy))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *d: Tensor) -> tuple[Tensor, ...]:
+        return vjp(lambda *saved: vjp(by_definition, *saved[:-1])[1](saved[-1]), *ctx.saved_tensors)[1](d)
+
+    @staticmethod
+    def vmap(
+        info: Any, places: tuple[int | None, ...], *arguments: Tensor
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _Gradient.apply(*_first(info.batch_size, places, arguments)), (0,) * (len(arguments) - 1)
+
+
+def _first(runs: int, places: tuple[int | None, ...], tensors: tuple[Tensor, ...]) -> Iterator[Tensor]:
+    """The tensors with the mapped axis first, also those that all runs share."""
+    for place, each in zip(places, tensors, strict=True):
+        yield each.expand(runs, *each.shape) if place is None else each.movedim(place, 0)
+
+
+def _kernels() -> Any:
+    return kernels(Path(__file__).with_suffix(".c"))
+
+
+def _forward(arguments: list[Tensor]) -> Tensor:
+    x, *weights = (each.contiguous() for each in arguments)
+    y = torch.empty_like(x)
+    for run in range(x[..., 0, 0, 0].numel()):
+        _kernels().token_block(_at(x, 3, run), _all_at(weights, run), _at(y, 3, run), *_sizes(x))
+    return y
+
+
+def _gradient(arguments: list[Tensor], dy: Tensor) -> list[Tensor]:
+    x, *weights = (each.contiguous() for each in arguments)
+    dy = dy.contiguous()
+    dx, *dweights = (torch.empty_like(each) for each in (x, *weights))
+    for run in range(x[..., 0, 0, 0].numel()):
+        _kernels().token_block_gradient(
+            _at(x, 3, run), _all_at(weights, run), _at(dy, 3, run), _at(dx, 3, run), _all_at(dweights, run), *_sizes(x)
+        )
+    return [dx, *dweights]
+
+
+def _at(tensor: Tensor, axes: int, run: int) -> ctypes.c_void_p:
+    """Where the numbers of one run begin, whose own axes are the last."""
+    own = math.prod(tensor.shape[-axes:])
+    return ctypes.c_void_p(tensor.data_ptr() + run * own * tensor.element_size())
+
+
+def _all_at(weights: list[Tensor], run: int) -> ctypes.Array[ctypes.c_void_p]:
+    """The weights of one run as the kernel's structure of pointers, the gate's NULL if there is none."""
+    axes = (1, 1, 2, 2, 1, 1, 2, 2, 2)
+    places = [_at(weight, own, run) for weight, own in zip(weights, axes, strict=False)]
+    return (ctypes.c_void_p * len(axes))(*places)
+
+
+def _sizes(x: Tensor) -> list[ctypes.c_long]:
+    """Features and samples."""
+    return [ctypes.c_long(size) for size in x.shape[-2:]]
+
+
+_operations.impl("token_block", _forward, "CPU")
+_operations.impl("token_block_gradient", _gradient, "CPU")
