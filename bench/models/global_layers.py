@@ -105,18 +105,25 @@ class Block(nn.Module):
         self.feedforward = GatedFeedforward(WIDTH, HIDDEN, norm(features), gate=gate, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if isinstance(self.norm, Affine):
-            return token_block(x, self._weights())
-        x = self.norm(x)
+        norm, inner = self.norm, self.feedforward.norm
+        if isinstance(norm, Affine) and isinstance(inner, Affine):
+            return token_block(x, self._weights(norm, inner))
+        x = norm(x)
         x = x + self.attention(x)
         return x + selu(self.feedforward(x))
 
-    def _weights(self) -> Weights:
-        norm, inner, gate = self.norm, self.feedforward.norm, self.feedforward.gate
+    def _weights(self, norm: Affine, inner: Affine) -> Weights:
+        attention, feedforward = self.attention, self.feedforward
         return Weights(
-            *(norm.weight, norm.bias, self.attention.project.weight, self.attention.out.weight),
-            *(inner.weight, inner.bias, self.feedforward.narrow.weight, self.feedforward.widen.weight),
-            None if gate is None else gate.weight,
+            scale=norm.weight,
+            shift=norm.bias,
+            project=attention.project.weight,
+            out=attention.out.weight,
+            inner_scale=inner.weight,
+            inner_shift=inner.bias,
+            narrow=feedforward.narrow.weight,
+            widen=feedforward.widen.weight,
+            gate=None if feedforward.gate is None else feedforward.gate.weight,
         )
 
 

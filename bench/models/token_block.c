@@ -24,7 +24,7 @@
 #define WIDTH 16
 #define HEADS 8
 #define HIDDEN 8
-#define EVALUATED 0.99999500003749969f /* 1 / sqrt(1 + 1e-5), batch-norm in evaluation mode and never trained otherwise */
+#define EVALUATED 0.99999500003749969f /* 1 / sqrt(1 + 1e-5): batch-norm in evaluation mode, never trained otherwise */
 
 typedef float vector __attribute__((vector_size(4 * SAMPLES)));
 typedef int32_t integers __attribute__((vector_size(4 * SAMPLES)));
@@ -32,10 +32,10 @@ typedef int32_t integers __attribute__((vector_size(4 * SAMPLES)));
 typedef struct { vector a, b; } pair; /* a token's query, key or value in a head */
 
 typedef struct {
-    const float *scale, *shift;               /* of norm, a number for each feature */
-    const float *project, *out;               /* P (3 WIDTH, WIDTH), O (WIDTH, WIDTH) */
-    const float *inner_scale, *inner_shift;   /* of norm' */
-    const float *narrow, *widen, *gate;       /* N (HIDDEN, WIDTH), W (WIDTH, HIDDEN), G as N or NULL */
+    const float *scale, *shift;             /* of norm, a number for each feature */
+    const float *project, *out;             /* P (3 WIDTH, WIDTH), O (WIDTH, WIDTH) */
+    const float *inner_scale, *inner_shift; /* of norm' */
+    const float *narrow, *widen, *gate;     /* N (HIDDEN, WIDTH), W (WIDTH, HIDDEN), G as N, or NULL */
 } weights;
 
 /* What a token goes through, in order; `heads` are queries, keys and values, a pair for each head. */
@@ -47,6 +47,7 @@ typedef struct {
 /* Numbers ------------------------------------------------------------------------------------------------------- */
 
 static vector constant(float x) { return x - (vector){0}; }
+
 static vector where(integers condition, vector yes, vector no) {
     return (vector)(((integers)yes & condition) | ((integers)no & ~condition));
 }
@@ -77,13 +78,11 @@ static vector power_of_two(vector x) {
     return (vector)((integers)series + ((integers)rounded << 23)); /* the whole part goes to the exponent */
 }
 
-#define M_LOG2E_F 1.44269504f
-#define M_LN2_F 0.69314718f
 #define SELU_SCALE 1.0507009873554805f
 #define SELU_BELOW 1.7580993408473766f /* its scale times its alpha */
 
 static vector selu(vector x) {
-    vector below = power_of_two(M_LOG2E_F * where(x > 0, constant(0), x)) - 1.f;
+    vector below = power_of_two((float)M_LOG2E * where(x > 0, constant(0), x)) - 1.f;
     return where(x > 0, SELU_SCALE * x, SELU_BELOW * below);
 }
 
@@ -194,7 +193,7 @@ static void mix_back(const token *tokens, token *dtokens, const vector *share, l
             put_pair(dtokens[i].heads + 2 * head, times(constant(M_SQRT1_2), dquery));
         }
         for (long j = 0; j < features; j++) {
-            put_pair(dtokens[j].heads + WIDTH + 2 * head, times(constant(M_LN2_F), dkey[j]));
+            put_pair(dtokens[j].heads + WIDTH + 2 * head, times(constant(M_LN2), dkey[j]));
             put_pair(dtokens[j].heads + 2 * WIDTH + 2 * head, dvalue[j]);
         }
     }
