@@ -191,7 +191,8 @@ def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
     """Every table or figure of experiments/ with the data, runs and profiles behind it.
 
     ``ready`` says that all its data are at hand, or need no files; ``seconds`` what all of its studies take on this
-    machine with one worker, by profile, None where that was never planned.
+    machine with one worker, by profile, None where that was never planned. Nothing needs ``gpu_hours``: the engine
+    computes on the CPU.
     """
     from bench.spec import joint, profile_names, published, read
 
@@ -223,7 +224,7 @@ def text(entry: Mapping[str, Any]) -> str:
         each if took is None else f"{each} (about {duration(took)} here for all of its study)"
         for each, took in entry["seconds"].items()
     )
-    return f"{entry['name']}  {entry['summary']}\n    {runs}; {data}; profiles {profiles}; {can}"
+    return f"{entry['name']}  {entry['summary']}\n    {runs}, no GPU needed; {data}; profiles {profiles}; {can}"
 
 
 def _needs(
@@ -248,6 +249,7 @@ def _needs(
         "name": name,
         "summary": title,
         "runs": runs,
+        "gpu_hours": 0,
         "data": states,
         "profiles": list(profiles),
         "seconds": {profile: None if None in took else sum(filter(None, took)) for profile, took in times.items()},

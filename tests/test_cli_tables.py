@@ -195,6 +195,7 @@ def test_lists_say_what_is_needed(silobench):
         "name": "digits/one",
         "summary": "",
         "runs": 8,
+        "gpu_hours": 0,
         "data": {"digits": "none needed"},
         "profiles": ["paper", "short"],
         "seconds": {"paper": None, "short": None},
@@ -204,7 +205,7 @@ def test_lists_say_what_is_needed(silobench):
     figures = {entry["name"]: entry for entry in json.loads(silobench("list", "figures", "--json")[1])}
     assert (figures["digits/curves"]["runs"], figures["digits/partition"]["runs"]) == (6, 0)
     text = silobench("list", "tables")[1]
-    assert "    8 runs; digits (none needed); profiles paper, short; can run now" in text.splitlines()
+    assert "    8 runs, no GPU needed; digits (none needed); profiles paper, short; can run now" in text.splitlines()
 
 
 def test_a_list_says_how_long_a_study_takes_that_was_planned(silobench, experiments, tmp_path, monkeypatch):
