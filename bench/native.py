@@ -23,7 +23,6 @@ from bench.types import content_hash
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-Wno-psabi", "-shared", "-fPIC")
 
-
 _standing_back = False
 
 
@@ -41,8 +40,8 @@ def keep_freed_memory() -> None:
     A local step asks for the same megabytes as the one before. Given back to the system in between, they are fetched
     anew page by page, or not, by chance: a tenth to a half of such a step's time.
     """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    if library is not None and hasattr(library, "mallopt"):
         for parameter, value in ((M_MMAP_THRESHOLD, 2**25), (M_TRIM_THRESHOLD, 2**30)):
             library.mallopt(parameter, value)
 
