@@ -174,6 +174,11 @@ class TestTables:
         read = study(STUDY + text + 'rows = [{ method = "FedAvg", of = "fedavg" }]\n')
         assert read.methods_behind(["mine/one"], []) == {"fedavg", "local", "given"}
 
+    def test_a_method_held_against_is_one_of_the_studys(self, study):
+        table = TABLE.replace('columns = "clients"', 'value = "participation"\nagainst = ["local", "gvien"]')
+        with pytest.raises(SpecError, match=r"tables\[0\]\.against = 'gvien': did you mean 'given'"):
+            study(STUDY + table)
+
     @pytest.mark.parametrize(
         ("key", "expected"),
         [
@@ -181,8 +186,8 @@ class TestTables:
             ('against = ["local", "given"]', 'against has no meaning for value = "mean"'),
             ('center = "median"', 'center = "median" has an interval = "bootstrap" only'),
             (
-                'value = "participation"\nagainst = ["local", "gvien"]',
-                "tables[0].against = 'gvien': did you mean 'given'",
+                'value = "participation"\nagainst = ["local", "given"]',
+                'columns = "clients" has no meaning for value = "participation"',
             ),
             ('value = "faimess"', "value = 'faimess'"),
         ],
