@@ -52,7 +52,7 @@ def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, pa
         if not parts:
             hint = "what a paper only counts or sets is held by `silobench audit`"
             raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])} ({hint})")
-        return _at_hand(kind, parts, profile, place, how)
+        return _at_hand(kind, parts, profile, place, how, partial=partial)
     file = joined[name]
     section = file.tables[name if kind == "tables" else file.figures[name].table]
     with training(how, place.store, place.data) as runner:
@@ -103,21 +103,23 @@ def reproduce_paper(paper: str, profile: str, place: Place, how: How) -> bool:
     papers = sorted({file.parent.name for file in folder("experiments").glob("*/*.toml")})
     if paper not in papers:
         raise SpecError(f"unknown paper {paper!r}: {nearest(paper, papers)}")
-    files = {entry.id: entry.file for each in KINDS for entry in published(each).values()}
-    files |= {name: file.file for each in KINDS for name, file in joint(each).items()}
     whole = True
     for kind in KINDS:
-        names = [entry["name"] for entry in listed(kind) if files[entry["name"]].parent.name == paper]
+        files = {name: entry.file for name, entry in published(kind).items()}
+        files |= {name: each.file for name, each in joint(kind).items()}
+        names = [name for name, file in files.items() if file.parent.name == paper]
         whole &= _at_hand(kind, names, profile, place, how)
     return whole
 
 
-def _at_hand(kind: Kind, names: Collection[str], profile: str, place: Place, how: How) -> bool:
+def _at_hand(
+    kind: Kind, names: Collection[str], profile: str, place: Place, how: How, *, partial: bool = False
+) -> bool:
     """Reproduce those tables or figures whose data are at hand; False if one is left out, or a cell is missing."""
     whole = True
     for entry in (entry for entry in listed(kind, place.data) if entry["name"] in names):
         if entry["ready"] and profile in entry["profiles"]:
-            whole &= reproduce(kind, entry["name"], profile, place, how)
+            whole &= reproduce(kind, entry["name"], profile, place, how, partial=partial)
             continue
         why = f"no profile {profile!r}" if entry["ready"] else "its data are not all at hand"
         print(f"{entry['name']}: left out, {why}", file=sys.stderr)

@@ -12,10 +12,14 @@ import platform
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, library
 
 from bench.files import cache_folder, write_whole
 from bench.types import content_hash
@@ -26,12 +30,30 @@ FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-Wno-psabi", 
 _standing_back = False
 
 
-def kernels(source: Path) -> ctypes.CDLL | None:
+def kernels(source: Path) -> Any:
     """The functions of a C file; None where no compiler (``CC``, or else ``cc``) can compile it.
 
     They belong to the content of the file, to the compiler and to the processor: another of these compiles anew.
     """
     return None if _standing_back else _compiled(source)
+
+
+def serve(source: Path, *tensors: Tensor) -> bool:
+    """Whether the functions of a C file are there and compute with such numbers: single ones in main memory."""
+    single = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in tensors)
+    return single and kernels(source) is not None
+
+
+def operation(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function, decorated with its name and types as torch writes them, an operation that torch can trace."""
+    name, types = signature.split("(", 1)
+
+    def made(function: Callable[..., Any]) -> Any:
+        library.define(f"silobench::{name}", f"({types}")
+        library.impl(f"silobench::{name}", "cpu", function)
+        return getattr(torch.ops.silobench, name)
+
+    return made
 
 
 def keep_freed_memory() -> None:

@@ -309,7 +309,7 @@ class Outcome:
     with, tested on client number ``client``; ``value`` is None where the metric is undefined or the run diverged.
     ``validation`` is, per round, each client's validation loss; ``aggregated`` their mean weighted by the number
     of validation samples. ``communication`` counts the floats one client sends ("up") and receives ("down") a round,
-    the mean over clients and rounds. ``parameters`` are the first client's, ``client_parameters`` those of each.
+    the mean over clients and rounds. ``client_parameters`` are the trained numbers of each client's model.
 
     ``curves`` holds {"rounds": [...], "scores": {metric: [[value of each client] at each point]}}: each client's own
     model (a pooled one: the model of all) on the client's test samples, after so many rounds; empty without
@@ -326,12 +326,16 @@ class Outcome:
     validation: tuple[tuple[float | None, ...], ...]
     aggregated: tuple[float | None, ...]
     communication: Mapping[str, float]
-    parameters: int
     client_parameters: tuple[int, ...]
     path: Literal["stack", "loop"]
     curves: Mapping[str, Any] = field(default_factory=dict)
     traces: Mapping[str, Any] = field(default_factory=dict)
     untuned: float | None = None
+
+    @property
+    def parameters(self) -> int:
+        """The trained numbers of the first client's model."""
+        return self.client_parameters[0]
 
 
 @dataclass(frozen=True)

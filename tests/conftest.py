@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 from bench import cli
@@ -14,6 +15,12 @@ from bench import cli
 # How long an example takes says how busy the machine is.
 settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
+
+
+@pytest.fixture(autouse=True)
+def _same_draws() -> None:
+    """Every test draws the same numbers wherever, with whatever and however often it is run."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,9 @@ from torch import Tensor
 from torch.func import vjp
 from torch.nn.functional import selu
 
-from bench.native import kernels
+from bench.native import kernels, operation, serve
+
+SOURCE = Path(__file__).with_suffix(".c")
 
 WIDTH, HEADS, HIDDEN = 16, 8, 8  # Table 10
 EPSILON = 1e-5  # of batch-norm
@@ -41,10 +43,8 @@ class Weights(NamedTuple):
 def token_block(x: Tensor, weights: Weights) -> Tensor:
     """x (16, d, n) -> (16, d, n); see :func:`by_definition`."""
     arguments = [x, *(weight for weight in weights if weight is not None)]
-    fits = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in arguments)
-    if fits and x.shape[-2] <= FEATURES and _kernels() is not None:
-        return _Block.apply(*arguments)
-    return by_definition(*arguments)
+    fits = x.shape[-2] <= FEATURES and serve(SOURCE, *arguments)
+    return _Block.apply(*arguments) if fits else by_definition(*arguments)
 
 
 def by_definition(x: Tensor, *weights: Tensor) -> Tensor:
@@ -75,15 +75,11 @@ def _product(matrix: Tensor, x: Tensor) -> Tensor:
 
 # The kernel --------------------------------------------------------------------------------------------------------
 
-_operations = torch.library.Library("silobench", "FRAGMENT")
-_operations.define("token_block(Tensor[] arguments) -> Tensor")
-_operations.define("token_block_gradient(Tensor[] arguments, Tensor dy) -> Tensor[]")
-
 
 class _Block(torch.autograd.Function):
     @staticmethod
     def forward(*arguments: Tensor) -> Tensor:
-        return torch.ops.silobench.token_block(arguments)
+        return _forward(arguments)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -104,7 +100,7 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def forward(*arguments: Tensor) -> tuple[Tensor, ...]:
         *given, dy = arguments
-        return tuple(torch.ops.silobench.token_block_gradient(given, dy))
+        return tuple(_gradient(given, dy))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
@@ -127,24 +123,22 @@ def _first(runs: int, places: tuple[int | None, ...], tensors: tuple[Tensor, ...
         yield each.expand(runs, *each.shape) if place is None else each.movedim(place, 0)
 
 
-def _kernels() -> Any:
-    return kernels(Path(__file__).with_suffix(".c"))
-
-
+@operation("token_block(Tensor[] arguments) -> Tensor")
 def _forward(arguments: list[Tensor]) -> Tensor:
     x, *weights = (each.contiguous() for each in arguments)
     y = torch.empty_like(x)
     for run in range(x[..., 0, 0, 0].numel()):
-        _kernels().token_block(_at(x, 3, run), _all_at(weights, run), _at(y, 3, run), *_sizes(x))
+        kernels(SOURCE).token_block(_at(x, 3, run), _all_at(weights, run), _at(y, 3, run), *_sizes(x))
     return y
 
 
+@operation("token_block_gradient(Tensor[] arguments, Tensor dy) -> Tensor[]")
 def _gradient(arguments: list[Tensor], dy: Tensor) -> list[Tensor]:
     x, *weights = (each.contiguous() for each in arguments)
     dy = dy.contiguous()
     dx, *dweights = (torch.empty_like(each) for each in (x, *weights))
     for run in range(x[..., 0, 0, 0].numel()):
-        _kernels().token_block_gradient(
+        kernels(SOURCE).token_block_gradient(
             _at(x, 3, run), _all_at(weights, run), _at(dy, 3, run), _at(dx, 3, run), _all_at(dweights, run), *_sizes(x)
         )
     return [dx, *dweights]
@@ -166,7 +160,3 @@ def _all_at(weights: list[Tensor], run: int) -> ctypes.Array[ctypes.c_void_p]:
 def _sizes(x: Tensor) -> list[ctypes.c_long]:
     """Features and samples."""
     return [ctypes.c_long(size) for size in x.shape[-2:]]
-
-
-_operations.impl("token_block", _forward, "CPU")
-_operations.impl("token_block_gradient", _gradient, "CPU")

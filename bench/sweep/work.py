@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 from bench import __version__
 from bench.data import load_dataset
-from bench.native import keep_freed_memory
 from bench.sweep.plan import MAXIMAL_FEDERATIONS, Population, lasting
 from bench.sweep.store import FORMAT
 from bench.types import DataError, Federation, Outcome, RunSpec, content_hash
@@ -61,6 +60,7 @@ class Site:
 
 def train(population: Population, site: Site, tell: Tell = lambda finished, rounds, best: None) -> list[dict[str, Any]]:
     """The records of all runs of the population, in its order; of one with rungs, those of settings as they ended."""
+    from bench.native import keep_freed_memory
     from bench.train import engine
     from bench.train.snapshot import Keeping
 

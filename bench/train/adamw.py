@@ -10,22 +10,17 @@ import torch
 from torch import Tensor
 from torch.func import vjp, vmap
 
-from bench.native import kernels
+from bench.native import kernels, operation, serve
+
+SOURCE = Path(__file__).with_suffix(".c")
 
 Updated = tuple[Tensor, Tensor, Tensor]  # w, m, v
-
-_operations = torch.library.Library("silobench", "FRAGMENT")
-_operations.define(
-    "adamw(Tensor w, Tensor gradient, Tensor m, Tensor v, Tensor keep, Tensor scale, Tensor epsilon)"
-    " -> (Tensor, Tensor, Tensor)"
-)
 
 
 def update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor) -> Updated:
     """Weights and moments (d,) after a step: w <- keep w - scale m / (sqrt(v) + epsilon), betas 0.9 and 0.999."""
-    fits = keep.dim() == 0 and w.dtype == torch.float32 and w.device.type == "cpu" and _kernels() is not None
     arguments = (w, gradient, m, v, keep, scale, epsilon)
-    return _Update.apply(*arguments) if fits else by_definition(*arguments)
+    return _Update.apply(*arguments) if keep.dim() == 0 and serve(SOURCE, w) else by_definition(*arguments)
 
 
 def by_definition(
@@ -41,7 +36,7 @@ class _Update(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments: Tensor) -> Updated:
-        return torch.ops.silobench.adamw(*arguments)
+        return _update(*arguments)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Updated) -> None:
@@ -56,16 +51,13 @@ class _Update(torch.autograd.Function):
         return vmap(by_definition, in_dims=places)(*arguments), (0, 0, 0)
 
 
-def _kernels() -> Any:
-    return kernels(Path(__file__).with_suffix(".c"))
-
-
+@operation(
+    "adamw(Tensor w, Tensor gradient, Tensor m, Tensor v, Tensor keep, Tensor scale, Tensor epsilon)"
+    " -> (Tensor, Tensor, Tensor)"
+)
 def _update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor) -> Updated:
     old = [each.contiguous() for each in (w, gradient, m, v)]
     new = (torch.empty_like(w), torch.empty_like(w), torch.empty_like(w))
     numbers = [c_float(each.item()) for each in (keep, scale, epsilon)]
-    _kernels().adamw(*(c_void_p(each.data_ptr()) for each in (*old, *new)), *numbers, c_long(w.numel()))
+    kernels(SOURCE).adamw(*(c_void_p(each.data_ptr()) for each in (*old, *new)), *numbers, c_long(w.numel()))
     return new
-
-
-_operations.impl("adamw", _update, "CPU")

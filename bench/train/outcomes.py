@@ -25,7 +25,7 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
     untuned = None if trained.untuned is None else rounds.aggregated(trained.untuned)
     travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
-    parameters = [population.algorithm.parameters(model) for model in population.models]
+    parameters = tuple(population.algorithm.parameters(model) for model in population.models)
     made = []
     for h, s in rounds.mapper.indices("HS"):
         diverged = trained.diverged.get((h, s))
@@ -44,8 +44,7 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
                 aggregated=_numbers(aggregated[:, h, s]),
                 communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
-                parameters=parameters[0],
-                client_parameters=tuple(parameters),
+                client_parameters=parameters,
                 path=rounds.mapper.path,
                 curves=_curves(population, trained, h, s),
                 traces=_traces(rounds, trained, h, s),

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
+import torch
+
 from bench.train import halving
 from bench.train.choice import mapper_of
 from bench.train.outcomes import as_plain, from_plain, outcomes
@@ -26,6 +28,8 @@ from bench.types import Outcome, SpecError, content_hash
 
 # A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
 STACKED_WEIGHTS = 2**24
+# Of what a snapshot holds; one with another number is left alone and its runs start afresh.
+FORMAT = 2
 
 Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, lowest aggregated validation loss so far
 
@@ -147,6 +151,8 @@ class Race:
         digest = hashlib.sha256(population.initial(population.seeds[0], 0).numpy().tobytes())
         options = dataclasses.asdict(population.algorithm)
         content = {
+            "format": FORMAT,
+            "torch": torch.__version__,
             "data": [federation.fingerprint for federation in population.federations],
             "algorithm": {"name": population.algorithm.registered_name, "options": options},
             "initial": digest.hexdigest(),

@@ -90,7 +90,7 @@ def trained(monkeypatch):
         return SimpleNamespace(outcomes=[
             Outcome(setting, seed, "finished", None, (("local", 0, 0, "accuracy", 0.5),),
                     ((losses[i] + seed / 1e3,),) * ended[i], (losses[i] + seed / 1e3,) * ended[i],
-                    {"up": 1, "down": 1}, 2, (2, 2), "stack")
+                    {"up": 1, "down": 1}, (2, 2), "stack")
             for i, setting in enumerate(settings) for seed in seeds
         ])  # fmt: skip
 

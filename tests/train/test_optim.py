@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from bench import native
 from bench.native import standing_back
 from bench.train import adamw
 from bench.train.optim import SGD, AdamW
@@ -49,13 +50,19 @@ def test_equals_torch_step_by_step(case: str) -> None:
         torch.testing.assert_close(w, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_the_kernel_is_the_definition() -> None:
-    assert adamw._kernels() is not None
+@pytest.mark.parametrize("seed", range(5))
+def test_the_kernel_is_the_definition(seed: int) -> None:
+    """Within a few roundings (6e-8) of double precision; where terms cancel, of the terms and not of what is left."""
+    torch.manual_seed(seed)
     w, gradient, m, v = torch.randn(4, 1001) * torch.logspace(-8, 2, 1001)
-    numbers = torch.tensor(0.999), torch.tensor(0.01), torch.tensor(1e-8)
-    arguments = (w, gradient, m, v.abs(), *numbers)
-    for ours, theirs in zip(adamw.update(*arguments), adamw.by_definition(*arguments), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-12)
+    keep, scale, epsilon = torch.tensor(0.999), torch.tensor(0.01), torch.tensor(1e-8)
+    arguments = (w, gradient, m, v.abs(), keep, scale, epsilon)
+    assert native.serve(adamw.SOURCE, w)
+    exact = adamw.by_definition(*(each.double() for each in arguments))
+    terms = adamw.by_definition(w.abs(), gradient.abs(), m.abs(), v.abs(), keep, -scale, epsilon)
+    for found in (adamw.update(*arguments), adamw.by_definition(*arguments)):
+        for ours, theirs, size in zip(found, exact, terms, strict=True):
+            assert ((ours - theirs).abs() <= 1e-6 * size).all()
 
 
 def test_a_step_has_a_gradient() -> None:

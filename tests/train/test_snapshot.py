@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bench.registry import catalogue
-from bench.train import engine
+from bench.train import engine, race
 from bench.train.rounds import Rounds
 from bench.train.snapshot import Keeping, Snapshot
 from bench.types import Budget, DataError
@@ -38,6 +38,21 @@ def _run(name: str, path: str, folder: Path | None = None, **budget: Any) -> eng
     )  # fmt: skip
 
 
+def _cut_in_round_two(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rounds that are begun from now on, of which the first one numbered 2 is cut."""
+    steps, begun, cut = Rounds._local_steps, [], []
+
+    def cut_once(self: Rounds, clients, received, round_, tuning=0):
+        begun.append(round_)
+        if round_ == 2 and not cut:
+            cut.append(True)
+            raise _CutError
+        return steps(self, clients, received, round_, tuning)
+
+    monkeypatch.setattr(Rounds, "_local_steps", cut_once)
+    return begun
+
+
 @pytest.mark.parametrize("name", [name for name in catalogue("algorithms") if name != "central"])
 def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = sorted(catalogue("algorithms")).index(name)
@@ -45,17 +60,7 @@ def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: py
     # Cut before the first point of the learning curves or after it, whether or not aggregates are evaluated.
     changes: dict[str, Any] = {"test_every": 1 + number % 3, "evaluate": ("aggregated", "trained")[number // 2 % 2]}
     whole = _run(name, path, **changes)
-    steps, rounds_run = Rounds._local_steps, []
-
-    def cut_after_two(self: Rounds, clients, received, round_, tuning=0):
-        rounds_run.append(round_)
-        if round_ == 2 and not cut:
-            cut.append(True)
-            raise _CutError
-        return steps(self, clients, received, round_, tuning)
-
-    cut: list[bool] = []
-    monkeypatch.setattr(Rounds, "_local_steps", cut_after_two)
+    rounds_run = _cut_in_round_two(monkeypatch)
     with pytest.raises(_CutError):
         _run(name, path, tmp_path, **changes)
     assert len(list(tmp_path.iterdir())) == 1
@@ -65,6 +70,18 @@ def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: py
     assert resumed.outcomes == whole.outcomes
     assert all(outcome.curves["rounds"] for outcome in resumed.outcomes)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_snapshot_of_another_version_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _run("fedavg", "stack")
+    begun = _cut_in_round_two(monkeypatch)
+    with pytest.raises(_CutError):
+        _run("fedavg", "stack", tmp_path)
+    begun.clear()
+    monkeypatch.setattr(race, "FORMAT", race.FORMAT + 1)
+    assert _run("fedavg", "stack", tmp_path).outcomes == whole.outcomes
+    assert min(begun) == 0
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_damaged_snapshot_is_named_and_never_used(tmp_path: Path) -> None:
