@@ -97,6 +97,14 @@ name = "cifar10"
 """
 
 
+def facts_beside(rows: list[tuple[str, str, str]]) -> str:
+    """A table of parameters whose rows (method, of, printed) name facts of the paper."""
+    text = '[[tables]]\nid = "mine/facts"\nvalue = "parameters"\ncolumns = "clients"\nrows = ['
+    for method, of, printed in rows:
+        text += f'\n{{ method = "{method}", of = "{of}", checkpoints = ["latest"], printed = "{printed}" }},'
+    return f"{text}\n]\n"
+
+
 @pytest.fixture
 def study(tmp_path):
     def read(text: str, profile: str = "paper") -> spec.StudySpec:
@@ -163,6 +171,45 @@ class TestTables:
         assert [number.method for number in read.printed(read.tables["mine/one"])] == ["Centralized"]
         with pytest.raises(SpecError, match='single clients only; set columns = "clients"'):
             study(STUDY + TABLE.replace('columns = "clients"\n', "").replace("15:covertype", "15:heart_cohorts"))
+
+    def test_a_row_may_name_facts_of_the_paper(self, study):
+        rows = [
+            ("FedAvg", "fedavg", "table8.parameters.gl"),
+            ("GL", "given", "table1.covertype.poudre.train"),
+        ]
+        read = study(STUDY + facts_beside(rows))
+        numbers = [(n.method, n.checkpoint, n.client, n.value) for n in read.printed(read.tables["mine/facts"])]
+        poudre = ("GL", "latest", "all", 3509)  # of 3508
+        counts = {"comanche": 915954, "neota": 915423, "poudre": 915600, "rawah": 915600}
+        assert numbers == [*(("FedAvg", "latest", client, count) for client, count in counts.items()), poudre]
+
+    def test_a_fact_may_have_a_radius(self, study):
+        text = STUDY.replace("global_layers", "fenda") + facts_beside([("FENDA-FL", "given", "table12.1.dice")])
+        read = study(text.replace('columns = "clients"\n', ""))
+        (number,) = read.printed(read.tables["mine/facts"])
+        assert (number.value, number.ci95, number.client) == (0.9864, 0.0002, "all")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "expected"),
+        [
+            ("parameters.gl", "parameter.gl", "'table8.parameter.gl' does not stand in paper.toml, no 'parameter'"),
+            ("table8.parameters.gl", "title", "printed = 'title' is 'Global"),
+            ("table8.parameters.gl", "table8", "expected numbers"),
+            ('columns = "clients"\n', "", 'single clients only; set columns = "clients"'),
+            ('["latest"]', '["latest", "local"]', "printed is the number of one cell; name one of the checkpoints"),
+            ("rows = ", 'printed = "15:covertype:auroc"\nrows = ', "in the table and in a row of it; leave one out"),
+            (
+                '"global_layers"',
+                '"global_layer"',
+                "paper = 'global_layer' has no printed numbers: did you mean 'global_layers'",
+            ),
+        ],
+    )
+    def test_a_fact_that_cannot_stand_beside_a_row(self, study, old, new, expected):
+        text = STUDY + facts_beside([("FedAvg", "fedavg", "table8.parameters.gl")])
+        with pytest.raises(SpecError) as error:
+            study(text.replace(old, new))
+        assert expected in str(error.value)
 
     def test_printed_numbers_are_taken_in_our_unit(self, study):
         read = study(STUDY + TABLE.replace("[[tables]]", "[[tables]]\nprinted_unit = 0.01"))

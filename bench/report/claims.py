@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import scipy
 
 from bench.report import stats
+from bench.spec import fact
 from bench.types import SpecError, nearest
 
 Where = dict[str, str | list[str]]  # column: the value or values that are meant
@@ -123,17 +124,8 @@ class Printed:
         return cells
 
     def fact(self, path: str) -> Any:
-        """What stands at ``path`` (keys, and numbers of list entries from 0, with dots between) in paper.toml."""
-        found: Any = self.facts
-        for key in path.split("."):
-            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            elif isinstance(found, Mapping) and key in found:
-                found = found[key]
-            else:
-                hint = nearest(key, found) if isinstance(found, Mapping) else "there is no such entry"
-                raise SpecError(f"{path!r} does not stand in paper.toml, no {key!r}: {hint}")
-        return found
+        """What stands at ``path`` of paper.toml, see :func:`bench.spec.fact`."""
+        return fact(self.facts, path)
 
     def number(self, source: str | float) -> float:
         """``source`` itself, or the number at that path of paper.toml."""

@@ -219,17 +219,19 @@ def remarks(table: Table) -> Iterable[str]:
 
 
 def _agreed(found: Agreement) -> str:
-    parts = [f"{found.cells.hold} of {found.cells.of} cells agree, {found.same_side} more are on the same side"]
+    agree = f"{found.cells.hold} of {found.cells.of} cells agree"
+    if not found.orderings.of:
+        return f"Agreement: {agree}."
+    parts = [f"{agree}, {found.same_side} more are on the same side"]
     if found.asterisks.of:
         parts.append(f"{found.asterisks.hold} of {found.asterisks.of} printed asterisks hold")
-    if found.orderings.of:
-        order = f"{found.orderings.hold} of {found.orderings.of} printed orderings of {found.methods} methods hold"
-        if 0 < len(found.broken) <= LISTED:
-            order += f" (not {', '.join(found.broken)})"
-        if found.correlation:
-            order += f", rank correlation {found.correlation.spearman:.2f} (Spearman), "
-            order += f"{found.correlation.kendall:.2f} (Kendall)"
-        parts.append(order)
+    order = f"{found.orderings.hold} of {found.orderings.of} printed orderings of {found.methods} methods hold"
+    if 0 < len(found.broken) <= LISTED:
+        order += f" (not {', '.join(found.broken)})"
+    if found.correlation:
+        order += f", rank correlation {found.correlation.spearman:.2f} (Spearman), "
+        order += f"{found.correlation.kendall:.2f} (Kendall)"
+    parts.append(order)
     return f"Agreement: {'; '.join(parts)} (a method counts by the better of its checkpoints)."
 
 

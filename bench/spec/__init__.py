@@ -47,7 +47,7 @@ from bench.spec.exhibits import (
 from bench.spec.experiments import Published, joint, published
 from bench.spec.joined import Joined
 from bench.spec.keys import Choice, options_by_name
-from bench.spec.printed import Number
+from bench.spec.printed import Number, fact
 from bench.spec.profiles import PAPER
 from bench.spec.reading import profile_names, read
 from bench.spec.sections import RangeSection, Rule, SearchSection
@@ -77,6 +77,7 @@ __all__ = [
     "StudySpec",
     "TableSection",
     "TrajectoriesSection",
+    "fact",
     "joint",
     "options_by_name",
     "profile_names",

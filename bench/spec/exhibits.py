@@ -19,7 +19,8 @@ VALIDATION = "validation"  # among the scores of a figure of curves: the aggrega
 class RowSection(Section):
     """One line of a table: ``method`` as the table calls it, ``of`` the study's method it is made from.
 
-    ``metric`` is the row's own where it is not the table's.
+    ``metric`` is the row's own where it is not the table's. ``printed`` is where the paper's number stands in its
+    paper.toml (keys, and numbers of list entries from 0, with dots between) where printed.csv has none for the table.
     """
 
     method: str
@@ -27,6 +28,13 @@ class RowSection(Section):
     score: Annotated[str, Field(pattern=r"^(own|model \d+)$")] = "own"
     checkpoints: Annotated[list[Checkpoint], Field(min_length=1)] = ["global", "local"]
     metric: str | None = None
+    printed: str | None = None
+
+    @model_validator(mode="after")
+    def _is_printed_once(self) -> RowSection:
+        if self.printed is not None and len(self.checkpoints) > 1:
+            raise ValueError("printed is the number of one cell; name one of the checkpoints")
+        return self
 
 
 class TableSection(Section):
@@ -53,6 +61,12 @@ class TableSection(Section):
     center: Literal["mean", "median"] = "mean"
     interval: Literal["t", "normal", "bootstrap"] = "t"
     weights: Weights = "equal"
+
+    @model_validator(mode="after")
+    def _is_printed_in_one_place(self) -> TableSection:
+        if self.printed is not None and any(row.printed is not None for row in self.rows):
+            raise ValueError("printed stands in the table and in a row of it; leave one out")
+        return self
 
     @model_validator(mode="after")
     def _fits_its_value(self) -> TableSection:

@@ -1,11 +1,18 @@
-"""The numbers that papers print, ``experiments/<paper>/printed.csv``, as the tables beside them need them."""
+"""The numbers that papers print, as the tables beside them need them.
+
+Results stand in ``experiments/<paper>/printed.csv``; what describes the experiments (sizes, settings, parameters of
+models) and results of settings that have no name are facts of its ``paper.toml``.
+"""
 
 from __future__ import annotations
 
 import csv
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from bench.registry import folder
 from bench.types import SpecError, nearest
@@ -31,18 +38,66 @@ def at(paper: str | None, place: str, *, by_client: bool = False) -> list[Number
 
     Raises :class:`SpecError` for a paper or place without printed numbers.
     """
-    files = {file.parent.name: file for file in folder("experiments").glob("*/printed.csv")}
+    places = _places(*_file(paper, "printed.csv"))
+    if place not in places:
+        raise SpecError(f"printed = {place!r}: {nearest(place, places)}")
+    return _kept(places[place], place, by_client=by_client)
+
+
+def of_row(paper: str | None, path: str, method: str, checkpoint: str, *, by_client: bool = False) -> list[Number]:
+    """The fact at ``path`` of a paper as the numbers of one row of a table.
+
+    It is a number, a table of ``value`` and ``ci95``, or a table of numbers by client. Raises :class:`SpecError` for
+    a paper or path without any.
+    """
+    match fact(_facts(*_file(paper, "paper.toml")), path):
+        case int(value) | float(value):
+            return [Number(method, checkpoint, value)]
+        case {"value": int(value) | float(value), "ci95": int(radius) | float(radius)}:
+            return [Number(method, checkpoint, value, radius)]
+        case dict(clients) if clients and all(isinstance(value, int | float) for value in clients.values()):
+            numbers = [Number(method, checkpoint, value, client=client) for client, value in clients.items()]
+            return _kept(numbers, path, by_client=by_client)
+        case found:
+            raise SpecError(f"printed = {path!r} is {found!r} in paper.toml: expected numbers")
+
+
+def _file(paper: str | None, name: str) -> tuple[Path, int]:
+    """The paper's file of this name, and when it was changed."""
+    files = {file.parent.name: file for file in folder("experiments").glob(f"*/{name}")}
     if paper not in files:
         hint = nearest(paper, files) if paper else f"name one: {', '.join(sorted(files))}"
         raise SpecError(f"paper = {paper!r} has no printed numbers: {hint}")
-    places = _places(files[paper], files[paper].stat().st_mtime_ns)
-    if place not in places:
-        raise SpecError(f"printed = {place!r}: {nearest(place, places)}")
-    numbers = places[place]
+    return files[paper], files[paper].stat().st_mtime_ns
+
+
+def _kept(numbers: list[Number], place: str, *, by_client: bool) -> list[Number]:
     kept = [number for number in numbers if by_client or number.client == "all"]
     if not kept:
         raise SpecError(f'printed = {place!r} has numbers of single clients only; set columns = "clients"')
     return kept
+
+
+def fact(facts: Mapping[str, Any], path: str) -> Any:
+    """What stands at ``path`` (keys, and numbers of list entries from 0, with dots between) in a paper.toml.
+
+    Raises :class:`SpecError` where nothing does.
+    """
+    found: Any = facts
+    for key in path.split("."):
+        if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        elif isinstance(found, Mapping) and key in found:
+            found = found[key]
+        else:
+            hint = nearest(key, found) if isinstance(found, Mapping) else "there is no such entry"
+            raise SpecError(f"{path!r} does not stand in paper.toml, no {key!r}: {hint}")
+    return found
+
+
+@lru_cache(16)
+def _facts(file: Path, changed: int) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @lru_cache(16)

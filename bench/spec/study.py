@@ -164,9 +164,18 @@ class StudySpec:
 
     def printed(self, table: TableSection) -> list[printed.Number]:
         """The printed numbers beside ``table``, in its unit; none is an empty list."""
-        if table.printed is None:
-            return []
-        numbers = printed.at(self.paper, table.printed, by_client=table.columns == "clients")
+        by_client = table.columns == "clients"
+        if table.printed is not None:
+            numbers = printed.at(self.paper, table.printed, by_client=by_client)
+        else:
+            numbers = [
+                number
+                for row in table.rows
+                if row.printed is not None
+                for number in printed.of_row(
+                    self.paper, row.printed, row.method, row.checkpoints[0], by_client=by_client
+                )
+            ]
         return [number.scaled(table.printed_unit) for number in numbers]
 
 

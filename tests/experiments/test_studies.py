@@ -101,6 +101,25 @@ def test_every_printed_number_has_a_cell(paper: str) -> None:
     assert covered == places(paper)
 
 
+@pytest.mark.parametrize("paper", ["fenda", "global_layers"])
+def test_every_printed_fact_of_an_architecture_has_a_cell(paper: str) -> None:
+    """FENDA-FL's Tables 9, 11 and 12, Global Layers' Tables 8 and 9: they have no named settings."""
+    facts = parse(FOLDER / paper / "paper.toml")
+    if paper == "fenda":
+        expected = {f"table9.{data}.{model}" for data, models in facts["table9"].items() for model in models}
+        for table, measured in (("table11", ("accuracy", "auroc")), ("table12", ("dice",))):
+            expected |= {f"{table}.{i}.{fact}" for i in range(len(facts[table])) for fact in (*measured, "parameters")}
+    else:
+        expected = {
+            f"{table}.parameters.{method}" for table in ("table8", "table9") for method in facts[table]["parameters"]
+        }
+        # All clients send the same; of local training, which sends nothing, all parameters are printed.
+        expected |= {f"table8.federated.{method}.comanche" for method in ("fedavg", "gl")}
+        expected |= {f"table9.federated.{method}.cleveland" for method in ("fedavg", "gl")}
+    tables = [table for name in FILES if name.startswith(f"{paper}/") for table in read(name).tables.values()]
+    assert {row.printed for table in tables for row in table.rows} - {None} == expected
+
+
 def test_joint_tables_have_every_data_set() -> None:
     joint = spec.joint("tables")
     player = [f"player/{table}" for table in ("1", "A5", "A6", "A7", "A8", "A9", "A10", "A11", "A12")]

@@ -142,6 +142,16 @@ class TestValues:
             *(("all", 14), ("0", 14), ("1", 14)),
         ]
 
+    def test_counts_agree_or_do_not_and_order_nothing(self, record, choice):
+        chosen = {
+            "fedavg": choice(record([0.5, 0.5], parameters=151)),
+            "local": choice(record([0.4, 0.4], parameters=14)),
+        }
+        printed = [Number("FedAvg", "local", 152), Number("Silo", "local", 14)]
+        table = build(spec(value="parameters", digits=0), chosen, printed)
+        assert [cell.verdict for cell in table.cells] == ["off", "agrees"]
+        assert "Agreement: 1 of 2 cells agree." in table.foot
+
     def test_a_record_from_before_they_were_counted_is_refused(self, record, choice):
         chosen = {name: choice(record([0.5, 0.5], parameters=151)) for name in ("fedavg", "local")}
         with pytest.raises(SpecError, match="recorded before parameters were counted by client; train it again"):
