@@ -92,12 +92,14 @@ def reach(spec: TableSpec, cell: Cell) -> float | None:
 class Agreement:
     """How far a table holds, as :mod:`bench.report.agreement` counts.
 
-    ``cells`` are those with a printed number, ``same_side`` counts the verdicts between agreeing and off,
+    ``cells`` are those with a printed number whose client has test samples (``unscored`` counts the others),
+    ``same_side`` the verdicts between agreeing and off,
     ``asterisks`` are the printed ones that ours have too, ``orderings`` the conclusions about two of ``methods``;
     ``broken`` are those of them that ours do not draw, in words.
     """
 
     cells: Held
+    unscored: int
     same_side: int
     asterisks: Held
     methods: int
@@ -113,7 +115,8 @@ def agreement(table: Table) -> Agreement | None:
     them have a number of ours. A printed tie is no ordering, and a tie of ours does not hold one. Where clients have
     columns, methods are ordered in each of them.
     """
-    cells = [cell for cell in table.judged if cell.printed is not None]
+    printed = [cell for cell in table.judged if cell.printed is not None]
+    cells = [cell for cell in printed if cell.state != "not scored"]
     if not cells or table.spec.profile != PAPER:
         return None
     orders = {
@@ -130,6 +133,7 @@ def agreement(table: Table) -> Agreement | None:
             for cell in cells
             if cell.printed is not None
         ),
+        unscored=len(printed) - len(cells),
         same_side=[cell.verdict for cell in cells].count("same side"),
         asterisks=Held(sum(cell.above_silo for cell in starred), len(starred)),
         methods=max((len(printed) for _, printed in orders.values()), default=0),
@@ -220,6 +224,8 @@ def remarks(table: Table) -> Iterable[str]:
 
 def _agreed(found: Agreement) -> str:
     agree = f"{found.cells.hold} of {found.cells.of} cells agree"
+    if found.unscored:
+        agree += f" ({found.unscored} more have no test samples)"
     if not found.orderings.of:
         return f"Agreement: {agree}."
     parts = [f"{agree}, {found.same_side} more are on the same side"]

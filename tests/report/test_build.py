@@ -69,9 +69,11 @@ def test_a_metric_defined_nowhere_is_no_number(choice):
 def test_a_client_without_test_samples_is_not_scored(record, choice):
     run = record([0.6, 0.8], sizes=[10, 0])
     run["scores"] = [score for score in run["scores"] if score[2] == 0]
-    table = build(spec(), {"fedavg": choice(run, run)})
+    printed = [Number("FedAvg", "local", 0.6, client="north"), Number("FedAvg", "local", 0.8, client="south")]
+    table = build(spec(columns="clients"), {"fedavg": choice(run, run)}, printed)
     assert table.cell("FedAvg", "local").mean == pytest.approx(0.6)
     assert table.cell("FedAvg", "local", "1").verdict == "not scored"
+    assert "Agreement: 1 of 1 cells agree (1 more have no test samples)." in table.foot
     assert "Not scored, for want of test samples: south." in table.foot
 
 
