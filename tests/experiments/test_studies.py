@@ -60,6 +60,7 @@ def test_these_are_all_the_studies() -> None:
         *(f"fenda/gemini-{study}" for study in ("mortality", "delirium", "delirium-own-features")),
         *(f"global_layers/{study}" for study in ("heart", "covertype", "covertype-prepared")),
         *(f"player/{layers}{study}" for study in PLAYER for layers in ("", "layers-")),
+        "player/heart-rates",
         "quickstart/quickstart",
     }  # fmt: skip
 
