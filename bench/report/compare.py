@@ -65,7 +65,7 @@ def judge(spec: TableSpec, cells: Sequence[Cell]) -> list[Cell]:
 def _judged(spec: TableSpec, cell: Cell, silo: Cell | None) -> Cell:
     if cell.state:
         return replace(cell, verdict=cell.state)
-    if cell.mean is None or cell.printed is None or spec.profile != PAPER:
+    if cell.mean is None or cell.printed is None or spec.profile != PAPER or cell.method not in spec.compared:
         return cell
     means = (silo.mean, silo.printed) if silo and cell.method != spec.silo else (None, None)
     return replace(cell, verdict=verdict(cell.mean, reach(spec, cell), cell.printed, cell.printed_ci95, *means))

@@ -61,7 +61,9 @@ def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
         title=section.title or study.title,
         dataset=study.dataset(section).name,
         metric=section.metric or _own_metric(section, settings),
-        rows=tuple(Row(row.method, row.of, row.score, tuple(row.checkpoints), row.metric) for row in section.rows),
+        rows=tuple(
+            Row(row.method, row.of, row.score, tuple(row.checkpoints), row.metric, row.compared) for row in section.rows
+        ),
         silo=section.silo,
         baselines=tuple(section.baselines),
         notes=tuple(section.notes),

@@ -22,7 +22,8 @@ class Row:
     """One line of a table: ``method`` as printed, made from the chosen setting named ``of``.
 
     ``score`` "own" tests client i's model on client i (the one model of a pooled run on every client); "model 0" tests
-    client 0's model on every client. ``metric`` is the row's own where it is not the table's.
+    client 0's model on every client. ``metric`` is the row's own where it is not the table's. Without ``compared`` the
+    printed numbers are of something else than ours, and stand beside them without a verdict.
     """
 
     method: str
@@ -30,6 +31,7 @@ class Row:
     score: str = "own"
     checkpoints: tuple[str, ...] = ("global", "local")
     metric: str | None = None
+    compared: bool = True
 
     def __post_init__(self) -> None:
         kind, _, number = self.score.partition(" ")
@@ -100,6 +102,11 @@ class TableSpec:
     def metric_of(self, row: Row) -> str:
         """The metric that a row is scored by."""
         return row.metric or self.metric
+
+    @property
+    def compared(self) -> frozenset[str]:
+        """The methods whose printed numbers ours are held against."""
+        return frozenset(row.method for row in self.rows if row.compared)
 
     @property
     def by_client(self) -> bool:
@@ -186,7 +193,8 @@ class Table:
     @property
     def judged(self) -> tuple[Cell, ...]:
         """The cells shown whose printed numbers ours are held against; a mean rank follows from other cells."""
-        return self.shown if self.spec.summary == "mean" else tuple(cell for cell in self.shown if cell.client != "all")
+        followed = () if self.spec.summary == "mean" else ("all",)
+        return tuple(cell for cell in self.shown if cell.method in self.spec.compared and cell.client not in followed)
 
     @property
     def checkpoints(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class RowSection(Section):
 
     ``metric`` is the row's own where it is not the table's. ``printed`` is where the paper's number stands in its
     paper.toml (keys, and numbers of list entries from 0, with dots between) where printed.csv has none for the table.
+    Without ``compared`` the printed numbers are of something else than ours, and there is no verdict.
     """
 
     method: str
@@ -29,6 +30,7 @@ class RowSection(Section):
     checkpoints: Annotated[list[Checkpoint], Field(min_length=1)] = ["global", "local"]
     metric: str | None = None
     printed: str | None = None
+    compared: bool = True
 
     @model_validator(mode="after")
     def _is_printed_once(self) -> RowSection:

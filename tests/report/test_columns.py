@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.report import compare, html, stats
@@ -77,6 +79,14 @@ class TestClients:
         headings, rows = html.layout(table)
         assert headings == ["Mean", "north", "south", "west"]
         assert [cell.ours.split()[0] for cell in rows[0][1]] == ["0.650", "0.850", "0.600", "0.500"]
+
+    def test_a_row_printed_of_something_else_has_no_verdict(self, chosen):
+        fedavg, silo = ROWS
+        printed = [Number(row.method, "local", 0.3, client="north") for row in ROWS]
+        table = build(spec(fedavg, replace(silo, compared=False), columns="clients"), chosen, printed)
+        assert (table.cell("FedAvg", "local", "0").verdict, table.cell("Silo", "local", "0").verdict) == ("agrees", "")
+        assert table.cell("Silo", "local", "0").printed == 0.3
+        assert any(line.startswith("Agreement: 1 of 1 cells agree") for line in table.foot)
 
     def test_a_printed_client_that_is_none_is_named(self, chosen):
         with pytest.raises(SpecError, match="on client 'noth': did you mean 'north'"):
