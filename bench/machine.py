@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
+import shutil
 import sys
 from contextlib import suppress
 from importlib.metadata import version
@@ -17,7 +19,14 @@ from bench.types import content_hash
 
 
 def name() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    """What is said of a machine beside a cost: system, processor, cores, and whether it lacks a C compiler."""
+    without = "" if shutil.which(compiler()[0]) else ", no C compiler"
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{without}"
+
+
+def compiler() -> list[str]:
+    """The command that compiles C: ``CC``, or else ``cc``."""
+    return shlex.split(os.environ.get("CC") or "cc")
 
 
 def remember(folder: str, what: Any, found: Any) -> None:
@@ -34,5 +43,5 @@ def recall(folder: str, what: Any) -> Any:
 
 
 def _memory(folder: str, what: Any) -> Path:
-    here = [platform.node(), os.cpu_count(), sys.version, version("torch"), __version__]
+    here = [platform.node(), name(), sys.version, version("torch"), __version__]
     return cache_folder() / folder / f"{content_hash({'machine': here, 'what': what})}.json"

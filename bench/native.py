@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ import torch
 from torch import Tensor, library
 
 from bench.files import cache_folder, write_whole
+from bench.machine import compiler
 from bench.types import content_hash
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
@@ -81,15 +81,14 @@ def standing_back() -> Iterator[None]:
 
 @cache
 def _compiled(source: Path) -> ctypes.CDLL | None:
-    compiler = shlex.split(os.environ.get("CC") or "cc")
     try:
-        version = subprocess.run([*compiler, "--version"], capture_output=True, check=True).stdout.decode()
+        version = subprocess.run([*compiler(), "--version"], capture_output=True, check=True).stdout.decode()
         key = {"source": source.read_text(), "flags": FLAGS, "compiler": version, "processor": _processor()}
         library = cache_folder() / "native" / f"{source.stem}-{content_hash(key)}.so"
         if not library.exists():
             with tempfile.TemporaryDirectory() as folder:
                 made = Path(folder) / library.name
-                subprocess.run([*compiler, *FLAGS, "-o", str(made), str(source)], capture_output=True, check=True)
+                subprocess.run([*compiler(), *FLAGS, "-o", str(made), str(source)], capture_output=True, check=True)
                 write_whole(library, made.read_bytes())
         return ctypes.CDLL(str(library))
     except (OSError, subprocess.CalledProcessError):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import native
+from bench import machine, native
 from bench.files import cache_folder
 
 SOURCE = "int answer(void) { return 42; }\n"
@@ -49,6 +49,13 @@ def test_without_a_compiler_there_is_none(source: Path, compiler: str, monkeypat
     monkeypatch.setenv("CC", compiler)
     assert native.kernels(source) is None
     assert not (cache_folder() / "native").exists()
+
+
+def test_a_machine_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records may end with other last bits, and its costs are higher."""
+    assert machine.name().endswith(" cores")
+    monkeypatch.setenv("CC", "no-such-compiler -O2")
+    assert machine.name().endswith(" cores, no C compiler")
 
 
 def test_what_does_not_compile_leaves_nothing(source: Path) -> None:
