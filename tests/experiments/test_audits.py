@@ -11,7 +11,7 @@ import torch
 
 from bench import registry
 from bench.data import load_dataset
-from bench.report.audit import Audit, Finding, audit, papers
+from bench.report.audit import Audit, Finding, audit, papers, render
 
 DOES_NOT_FOLLOW = {
     "apple": {
@@ -70,6 +70,13 @@ def test_what_cannot_be_checked(audits, paper):
     unchecked = audits[paper].of("cannot be checked")
     assert {found.claim for found in unchecked} == UNCHECKED[paper]
     assert all(found.why for found in unchecked)
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_what_is_published_of_an_audit_is_what_it_finds(audits, paper):
+    published = registry.folder("experiments").parent / "results/published" / paper / "audit.txt"
+    again = f"COLUMNS=100 silobench audit {paper} --full > results/published/{paper}/audit.txt"
+    assert published.read_text(encoding="utf-8") == f"{render(audits[paper], 100, full=True)}\n", again
 
 
 def test_every_paper_has_an_audit(audits):
