@@ -93,9 +93,8 @@ class Agreement:
     """How far a table holds, as :mod:`bench.report.agreement` counts.
 
     ``cells`` are those with a printed number whose client has test samples (``unscored`` counts the others),
-    ``same_side`` the verdicts between agreeing and off,
-    ``asterisks`` are the printed ones that ours have too, ``orderings`` the conclusions about two of ``methods``;
-    ``broken`` are those of them that ours do not draw, in words.
+    ``same_side`` the verdicts between agreeing and off, ``asterisks`` are the printed ones that ours have too,
+    ``orderings`` the conclusions about two of ``methods``; ``broken`` are those of them that ours do not draw, in words.
     """
 
     cells: Held
