@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from bench.report.audit import Audit
 
 
 def audit(
@@ -16,10 +19,17 @@ def audit(
 ) -> None:
     """Hold a paper's claims against its own printed numbers: what follows from them, what does not, and why."""
     from bench.report.audit import audit as check
-    from bench.report.audit import document, render
+    from bench.report.audit import document
 
     found = check(paper)
     if as_json:
         print(json.dumps(document(found), indent=2, ensure_ascii=False))
         return
+    show(found, full=full)
+
+
+def show(found: Audit, *, full: bool) -> None:
+    """Print what an audit has found, ``full`` with every number."""
+    from bench.report.audit import render
+
     print(render(found, min(max(shutil.get_terminal_size().columns, 80), 120), full=full))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from bench.cli_audit import show
 from bench.cli_data import class_counts
 from bench.cli_plan import noted
 from bench.cli_progress import duration
@@ -37,10 +38,12 @@ def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, pa
     """Run what a table or figure of experiments/ needs and the store lacks, and write it; False if a cell is missing.
 
     A table over several studies shows a column as missing whose data are not to be had. The number of a printed table
-    ("fenda/2") stands for all that are made of it ("fenda/2-heart" ...).
+    ("fenda/2") stands for all that are made of it ("fenda/2-heart" ...); of one without results ("fenda/6": sizes) the
+    claims of the audit are shown.
     """
     from bench.report import making
-    from bench.spec import joint, published, read
+    from bench.report.audit import audit, of_table
+    from bench.spec import claimed, joint, published, read
 
     known = published(kind)
     if name in known:
@@ -49,10 +52,12 @@ def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, pa
     joined = joint(kind)
     if name not in joined:
         parts = [each for each in (*known, *joined) if each.startswith(f"{name}-")]
-        if not parts:
-            hint = "what a paper only counts or sets is held by `silobench audit`"
-            raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])} ({hint})")
-        return _at_hand(kind, parts, profile, place, how, partial=partial)
+        if parts:
+            return _at_hand(kind, parts, profile, place, how, partial=partial)
+        if kind == "tables" and name in claimed():
+            show(of_table(audit(name.partition("/")[0]), name), full=True)
+            return True
+        raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])}")
     file = joined[name]
     section = file.tables[name if kind == "tables" else file.figures[name].table]
     with training(how, place.store, place.data) as runner:
@@ -196,7 +201,7 @@ def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
     machine with one worker, by profile, None where that was never planned. Nothing needs ``gpu_hours``: the engine
     computes on the CPU.
     """
-    from bench.spec import joint, profile_names, published, read
+    from bench.spec import claimed, joint, profile_names, published, read
 
     known = published("tables")
     studies = {entry.file: read(entry.file) for each in ("tables", "figures") for entry in published(each).values()}
@@ -215,10 +220,15 @@ def listed(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
         data = [study.dataset(study.tables[table]) for study, table in behind]
         common = [each for each in profiles[behind[0][0].file] if all(each in profiles[s.file] for s, _ in behind)]
         yield _needs(name, title, runs, data, common, {study.file for study, _ in behind}, root)
+    for name, claims in claimed().items() if kind == "tables" else ():
+        title = f"no results; {claims} claim{'s' * (claims != 1)} of the audit"
+        yield _needs(name, title, 0, [], ["paper"], set(), root)
 
 
 def text(entry: Mapping[str, Any]) -> str:
     """An entry in two lines, the second one indented."""
+    if not entry["runs"] and not entry["data"]:
+        return f"{entry['name']}  {entry['summary']}\n    nothing is trained; can run now"
     data = ", ".join(f"{name} ({state})" for name, state in entry["data"].items())
     runs = f"{entry['runs']:,} run{'s' * (entry['runs'] != 1)}"
     can = "can run now" if entry["ready"] else "its data are not all at hand"

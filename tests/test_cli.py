@@ -149,13 +149,11 @@ def test_the_number_of_a_table_stands_for_all_of_its_parts(silobench):
     [
         (
             ["reproduce-table", "fenda/2-hart"],
-            "error: unknown table 'fenda/2-hart': did you mean 'fenda/2-heart'? (what a paper only counts or sets is "
-            "held by `silobench audit`)\n",
+            "error: unknown table 'fenda/2-hart': did you mean 'fenda/2-heart'?\n",
         ),
         (
             ["reproduce-figure", "fenda/3-hart"],
-            "error: unknown figure 'fenda/3-hart': did you mean 'fenda/3-heart'? (what a paper only counts or sets is "
-            "held by `silobench audit`)\n",
+            "error: unknown figure 'fenda/3-hart': did you mean 'fenda/3-heart'?\n",
         ),
         (["sweep", "none.toml"], "error: none.toml: No such file or directory; give the path of a study file\n"),
     ],

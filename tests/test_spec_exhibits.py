@@ -296,3 +296,18 @@ def test_every_profile_of_the_experiments_can_be_read_and_is_smaller(file: Path)
 def test_joint_tables_of_the_experiments_can_be_read():
     assert {name: file.printed_ranks(file.tables[name]) is not None for name, file in spec.joint("tables").items()}
     assert spec.joint("figures") is not None
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("Table 6", ["6"]),
+        ("section 4.3 and Figure 2", []),
+        ("appendix B.2 and Tables 9 and 11", ["9", "11"]),
+        ("Tables 1, 3 and 5 to 7", ["1", "3", "5", "6", "7"]),
+        ("Tables A.3 and A.4, captions", ["A3", "A4"]),
+        ("Tables A.9 to A.11 and Table 2", ["A9", "A10", "A11", "2"]),
+    ],
+)
+def test_tables_that_a_claim_is_about(where, expected):
+    assert list(spec.tables_named("p", where)) == [f"p/{table}" for table in expected]

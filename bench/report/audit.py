@@ -23,7 +23,7 @@ import inspect
 import textwrap
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -33,6 +33,7 @@ from bench.registry import folder
 from bench.report import claims_counts, claims_ranks  # noqa: F401 - their kinds register themselves
 from bench.report.claims import COLUMN, KINDS, NAMES, Cell, Part, Printed
 from bench.report.claims_ranks import MEAN_RANK
+from bench.spec import tables_named
 from bench.types import SpecError, nearest
 
 Verdict = Literal["follows", "does not follow", "cannot be checked"]
@@ -96,6 +97,12 @@ def audit_folder(place: Path) -> Audit:
     printed = Printed(facts, cells, declared.get("groups", {}))
     found = (_finding(file, name, entry, printed) for name, entry in declared.get("claims", {}).items())
     return Audit(place.name, facts.get("title", place.name), tuple(found))
+
+
+def of_table(audit: Audit, name: str) -> Audit:
+    """The findings on one printed table alone, called as in :func:`bench.spec.claimed`."""
+    findings = (found for found in audit.findings if name in tables_named(audit.paper, found.where))
+    return replace(audit, findings=tuple(findings))
 
 
 def document(audit: Audit) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class Agreement:
 
     ``cells`` are those with a printed number whose client has test samples (``unscored`` counts the others),
     ``same_side`` the verdicts between agreeing and off, ``asterisks`` are the printed ones that ours have too,
-    ``orderings`` the conclusions about two of ``methods``; ``broken`` are those of them that ours do not draw, in words.
+    ``orderings`` the conclusions about two of ``methods``; ``broken`` are those that ours do not draw, in words.
     """
 
     cells: Held

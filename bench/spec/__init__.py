@@ -44,7 +44,7 @@ from bench.spec.exhibits import (
     TableSection,
     TrajectoriesSection,
 )
-from bench.spec.experiments import Published, joint, published
+from bench.spec.experiments import Published, claimed, joint, published, tables_named
 from bench.spec.joined import Joined
 from bench.spec.keys import Choice, options_by_name
 from bench.spec.printed import Number, fact
@@ -77,10 +77,12 @@ __all__ = [
     "StudySpec",
     "TableSection",
     "TrajectoriesSection",
+    "claimed",
     "fact",
     "joint",
     "options_by_name",
     "profile_names",
     "published",
     "read",
+    "tables_named",
 ]

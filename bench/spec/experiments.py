@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +18,8 @@ from bench.spec.joined import Joined
 from bench.spec.keys import first_fault
 from bench.spec.reading import parse, read
 from bench.types import SpecError
+
+NUMBER = r"(?:[A-Z]\.)?\d+"  # of a printed table: "6", "A.3"
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,25 @@ def published(kind: Literal["tables", "figures"]) -> dict[str, Published]:
             _refuse_another(kind, file, entry.id, {name: known.file for name, known in found.items()})
             found[entry.id] = entry
     return found
+
+
+def claimed() -> dict[str, int]:
+    """The printed tables that no study makes ("fenda/6": sizes), and how many claims of an audit are about each."""
+    made = [f"{name}-" for name in (*published("tables"), *joint("tables"))]
+    counts: Counter[str] = Counter()
+    for file in sorted(folder("experiments").glob("*/audit.toml")):
+        for claim in parse(file).get("claims", {}).values():
+            counts.update(set(tables_named(file.parent.name, claim["where"])))
+    return {name: n for name, n in sorted(counts.items()) if not any(each.startswith(f"{name}-") for each in made)}
+
+
+def tables_named(paper: str, where: str) -> Iterator[str]:
+    """The tables that a claim is about, called as our own are: "Tables A.3 and 5 to 7" names A3, 5, 6 and 7."""
+    for numbers in re.findall(rf"Tables? ({NUMBER}(?:(?:, | and | to ){NUMBER})*)", where):
+        for first, last in re.findall(rf"({NUMBER})(?: to ({NUMBER}))?", numbers):
+            letter = first.rstrip("0123456789")
+            start, end = (int(each.removeprefix(letter)) for each in (first, last or first))
+            yield from (f"{paper}/{letter.removesuffix('.')}{number}" for number in range(start, end + 1))
 
 
 def joint(kind: Literal["tables", "figures"]) -> dict[str, Joined]:

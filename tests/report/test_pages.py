@@ -64,8 +64,8 @@ def test_what_was_made_is_not_absent(table, chosen, record, tmp_path):
     tables, figures = published("tables"), published("figures")
     assert tables["fenda/2-heart"].title not in fenda.absent
     assert tables["fenda/10-heart"].title in fenda.absent
-    # Its table is not there, its figure is; both have the same id and title.
-    assert tables["fenda/3-heart"].title in fenda.absent
+    # Its table is not there, its figure is; both have the same title.
+    assert tables["fenda/figure3-heart"].title in fenda.absent
     assert figures["fenda/6-heart"].title in fenda.absent
 
 
