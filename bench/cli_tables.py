@@ -42,7 +42,6 @@ def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, pa
     claims of the audit are shown.
     """
     from bench.report import making
-    from bench.report.audit import audit, of_table
     from bench.spec import claimed, joint, published, read
 
     known = published(kind)
@@ -55,7 +54,7 @@ def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, pa
         if parts:
             return _at_hand(kind, parts, profile, place, how, partial=partial)
         if kind == "tables" and name in claimed():
-            show(of_table(audit(name.partition("/")[0]), name), full=True)
+            _show_claims(name)
             return True
         raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])}")
     file = joined[name]
@@ -64,6 +63,13 @@ def reproduce(kind: Kind, name: str, profile: str, place: Place, how: How, *, pa
         columns = _columns(section, profile, place, runner)
     write = making.joint if kind == "tables" else making.diagram
     return write(file, name, columns, place.out, partial=partial)
+
+
+def _show_claims(name: str) -> None:
+    """Print what the audit finds about a printed table."""
+    from bench.report.audit import audit, of_table
+
+    show(of_table(audit(name.partition("/")[0]), name), full=True)
 
 
 def make(study: StudySpec, tables: Iterable[str], figures: Iterable[str], place: Place, how: How) -> bool:

@@ -62,10 +62,10 @@ def keep_freed_memory() -> None:
     A local step asks for the same megabytes as the one before. Given back to the system in between, they are fetched
     anew page by page, or not, by chance: a tenth to a half of such a step's time.
     """
-    library = ctypes.CDLL(None) if os.name == "posix" else None
-    if library is not None and hasattr(library, "mallopt"):
+    c = ctypes.CDLL(None) if os.name == "posix" else None
+    if c is not None and hasattr(c, "mallopt"):
         for parameter, value in ((M_MMAP_THRESHOLD, 2**25), (M_TRIM_THRESHOLD, 2**30)):
-            library.mallopt(parameter, value)
+            c.mallopt(parameter, value)
 
 
 @contextmanager
@@ -84,13 +84,13 @@ def _compiled(source: Path) -> ctypes.CDLL | None:
     try:
         version = subprocess.run([*compiler(), "--version"], capture_output=True, check=True).stdout.decode()
         key = {"source": source.read_text(), "flags": FLAGS, "compiler": version, "processor": _processor()}
-        library = cache_folder() / "native" / f"{source.stem}-{content_hash(key)}.so"
-        if not library.exists():
+        shared = cache_folder() / "native" / f"{source.stem}-{content_hash(key)}.so"
+        if not shared.exists():
             with tempfile.TemporaryDirectory() as folder:
-                made = Path(folder) / library.name
+                made = Path(folder) / shared.name
                 subprocess.run([*compiler(), *FLAGS, "-o", str(made), str(source)], capture_output=True, check=True)
-                write_whole(library, made.read_bytes())
-        return ctypes.CDLL(str(library))
+                write_whole(shared, made.read_bytes())
+        return ctypes.CDLL(str(shared))
     except (OSError, subprocess.CalledProcessError):
         return None
 

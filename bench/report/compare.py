@@ -225,19 +225,20 @@ def _agreed(found: Agreement) -> str:
     agree = f"{found.cells.hold} of {found.cells.of} cells agree"
     if found.unscored:
         agree += f" ({found.unscored} more have no test samples)"
-    if not found.orderings.of:
-        return f"Agreement: {agree}."
-    parts = [f"{agree}, {found.same_side} more are on the same side"]
+    if found.same_side or found.orderings.of:
+        agree += f", {found.same_side} more are on the same side"
+    parts = [agree]
     if found.asterisks.of:
         parts.append(f"{found.asterisks.hold} of {found.asterisks.of} printed asterisks hold")
-    order = f"{found.orderings.hold} of {found.orderings.of} printed orderings of {found.methods} methods hold"
-    if 0 < len(found.broken) <= LISTED:
-        order += f" (not {', '.join(found.broken)})"
-    if found.correlation:
-        order += f", rank correlation {found.correlation.spearman:.2f} (Spearman), "
-        order += f"{found.correlation.kendall:.2f} (Kendall)"
-    parts.append(order)
-    return f"Agreement: {'; '.join(parts)} (a method counts by the better of its checkpoints)."
+    if found.orderings.of:
+        order = f"{found.orderings.hold} of {found.orderings.of} printed orderings of {found.methods} methods hold"
+        if 0 < len(found.broken) <= LISTED:
+            order += f" (not {', '.join(found.broken)})"
+        if found.correlation:
+            order += f", rank correlation {found.correlation.spearman:.2f} (Spearman), "
+            order += f"{found.correlation.kendall:.2f} (Kendall)"
+        parts.append(f"{order} (a method counts by the better of its checkpoints)")
+    return f"Agreement: {'; '.join(parts)}."
 
 
 def ranked(table: Table) -> Iterable[str]:

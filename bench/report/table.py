@@ -193,8 +193,9 @@ class Table:
     @property
     def judged(self) -> tuple[Cell, ...]:
         """The cells shown whose printed numbers ours are held against; a mean rank follows from other cells."""
+        compared = self.spec.compared
         followed = () if self.spec.summary == "mean" else ("all",)
-        return tuple(cell for cell in self.shown if cell.method in self.spec.compared and cell.client not in followed)
+        return tuple(cell for cell in self.shown if cell.method in compared and cell.client not in followed)
 
     @property
     def checkpoints(self) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from bench.spec import joined
 from bench.spec.exhibits import JoinedSection
 from bench.spec.joined import Joined
 from bench.spec.keys import first_fault
-from bench.spec.reading import parse, read
+from bench.spec.reading import read
+from bench.spec.toml import parse
 from bench.types import SpecError
 
 NUMBER = r"(?:[A-Z]\.)?\d+"  # of a printed table: "6", "A.3"

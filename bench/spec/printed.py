@@ -7,14 +7,15 @@ models) and results of settings that have no name are facts of its ``paper.toml`
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from bench.registry import folder
+from bench.spec.exhibits import RowSection
+from bench.spec.toml import parse
 from bench.types import SpecError, nearest
 
 
@@ -38,37 +39,41 @@ def at(paper: str | None, place: str, *, by_client: bool = False) -> list[Number
 
     Raises :class:`SpecError` for a paper or place without printed numbers.
     """
-    places = _places(*_file(paper, "printed.csv"))
+    file = _file(paper, "printed.csv")
+    places = _places(file, file.stat().st_mtime_ns)
     if place not in places:
         raise SpecError(f"printed = {place!r}: {nearest(place, places)}")
     return _kept(places[place], place, by_client=by_client)
 
 
-def of_row(paper: str | None, path: str, method: str, checkpoint: str, *, by_client: bool = False) -> list[Number]:
-    """The fact at ``path`` of a paper as the numbers of one row of a table.
+def of_row(paper: str | None, row: RowSection, *, by_client: bool = False) -> list[Number]:
+    """The fact of ``paper`` that a row of a table names, as its numbers; none is an empty list.
 
     It is a number, a table of ``value`` and ``ci95``, or a table of numbers by client. Raises :class:`SpecError` for
-    a paper or path without any.
+    a paper or place without any.
     """
-    match fact(_facts(*_file(paper, "paper.toml")), path):
+    if row.printed is None:
+        return []
+    number = partial(Number, row.method, row.checkpoints[0])
+    match fact(parse(_file(paper, "paper.toml")), row.printed):
         case int(value) | float(value):
-            return [Number(method, checkpoint, value)]
+            return [number(value)]
         case {"value": int(value) | float(value), "ci95": int(radius) | float(radius)}:
-            return [Number(method, checkpoint, value, radius)]
+            return [number(value, radius)]
         case dict(clients) if clients and all(isinstance(value, int | float) for value in clients.values()):
-            numbers = [Number(method, checkpoint, value, client=client) for client, value in clients.items()]
-            return _kept(numbers, path, by_client=by_client)
+            numbers = [number(value, client=client) for client, value in clients.items()]
+            return _kept(numbers, row.printed, by_client=by_client)
         case found:
-            raise SpecError(f"printed = {path!r} is {found!r} in paper.toml: expected numbers")
+            raise SpecError(f"printed = {row.printed!r} is {found!r} in paper.toml: expected numbers")
 
 
-def _file(paper: str | None, name: str) -> tuple[Path, int]:
-    """The paper's file of this name, and when it was changed."""
+def _file(paper: str | None, name: str) -> Path:
+    """The paper's file of this name."""
     files = {file.parent.name: file for file in folder("experiments").glob(f"*/{name}")}
     if paper not in files:
         hint = nearest(paper, files) if paper else f"name one: {', '.join(sorted(files))}"
         raise SpecError(f"paper = {paper!r} has no printed numbers: {hint}")
-    return files[paper], files[paper].stat().st_mtime_ns
+    return files[paper]
 
 
 def _kept(numbers: list[Number], place: str, *, by_client: bool) -> list[Number]:
@@ -93,11 +98,6 @@ def fact(facts: Mapping[str, Any], path: str) -> Any:
             hint = nearest(key, found) if isinstance(found, Mapping) else "there is no such entry"
             raise SpecError(f"{path!r} does not stand in paper.toml, no {key!r}: {hint}")
     return found
-
-
-@lru_cache(16)
-def _facts(file: Path, changed: int) -> dict[str, Any]:
-    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @lru_cache(16)

@@ -168,14 +168,7 @@ class StudySpec:
         if table.printed is not None:
             numbers = printed.at(self.paper, table.printed, by_client=by_client)
         else:
-            numbers = [
-                number
-                for row in table.rows
-                if row.printed is not None
-                for number in printed.of_row(
-                    self.paper, row.printed, row.method, row.checkpoints[0], by_client=by_client
-                )
-            ]
+            numbers = [each for row in table.rows for each in printed.of_row(self.paper, row, by_client=by_client)]
         return [number.scaled(table.printed_unit) for number in numbers]
 
 

@@ -19,7 +19,7 @@ from bench.data import load_dataset
 from bench.data.facts import Facts
 from bench.report import making
 from bench.spec import Method, StudySpec, printed
-from bench.spec.reading import parse
+from bench.spec.toml import parse
 from bench.sweep import study as running
 from bench.sweep import work
 from bench.sweep.executors import InProcess
