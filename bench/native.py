@@ -7,12 +7,14 @@ definition, its test, and what is computed where there is no compiler.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import platform
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ctypes import c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from bench.files import cache_folder, write_whole
 from bench.machine import compiler
 from bench.types import content_hash
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-Wno-psabi", "-shared", "-fPIC")
 
 _standing_back = False
@@ -56,16 +58,28 @@ def operation(signature: str) -> Callable[[Callable[..., Any]], Any]:
     return made
 
 
+@cache
 def keep_freed_memory() -> None:
-    """Let this process keep up to 1 GB that it has freed, where the C library can be told to.
+    """Let this process keep up to 1 GB that it has freed, half of it in large pages, where the C library can be told to.
 
     A local step asks for the same megabytes as the one before. Given back to the system in between, they are fetched
-    anew page by page, or not, by chance: a tenth to a half of such a step's time.
+    anew page by page, or not, by chance: a tenth to a half of such a step's time. Large pages spare another 3 % of a
+    step that goes through tens of megabytes.
     """
     c = ctypes.CDLL(None) if os.name == "posix" else None
-    if c is not None and hasattr(c, "mallopt"):
-        for parameter, value in ((M_MMAP_THRESHOLD, 2**25), (M_TRIM_THRESHOLD, 2**30)):
-            c.mallopt(parameter, value)
+    if c is None or not hasattr(c, "mallopt"):
+        return
+    for parameter, value in ((M_MMAP_THRESHOLD, 2**25), (M_TRIM_THRESHOLD, 2**30)):
+        c.mallopt(parameter, value)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        c.mallopt(M_MMAP_MAX, 0)  # the heap itself is to grow
+        c.malloc.restype = c_void_p
+        reserved = c.malloc(c_size_t(2**29))
+        c.mallopt(M_MMAP_MAX, 2**16)
+        if reserved is not None:
+            first = -(-reserved // 2**21) * 2**21  # where a large page begins
+            c.madvise(c_void_p(first), c_size_t(reserved + 2**29 - first), mmap.MADV_HUGEPAGE)
+            c.free(c_void_p(reserved))
 
 
 @contextmanager

@@ -24,6 +24,7 @@
 #define WIDTH 16
 #define HEADS 8
 #define HIDDEN 8
+#define SUMS 8 /* that are computed together, in registers; a divisor of the widths */
 #define EVALUATED 0.99999500003749969f /* 1 / sqrt(1 + 1e-5): batch-norm in evaluation mode, never trained otherwise */
 
 typedef float vector __attribute__((vector_size(4 * SAMPLES)));
@@ -93,29 +94,39 @@ static vector selu_slope(vector y) { return where(y > 0, constant(SELU_SCALE), y
 
 /* y = M x, M (rows, columns). */
 static inline void product(const float *matrix, const vector *x, vector *y, long rows, long columns) {
-    for (long r = 0; r < rows; r++) {
-        vector sum = {0};
-        for (long c = 0; c < columns; c++) sum += matrix[r * columns + c] * x[c];
-        y[r] = sum;
+    for (long r = 0; r < rows; r += SUMS) {
+        vector sum[SUMS] = {0};
+        for (long c = 0; c < columns; c++)
+            for (long k = 0; k < SUMS; k++) sum[k] += matrix[(r + k) * columns + c] * x[c];
+        for (long k = 0; k < SUMS; k++) y[r + k] = sum[k];
     }
 }
 
 /* dx += M^T dy */
 static inline void transposed(const float *matrix, const vector *dy, vector *dx, long rows, long columns) {
-    for (long c = 0; c < columns; c++)
-        for (long r = 0; r < rows; r++) dx[c] += matrix[r * columns + c] * dy[r];
+    for (long c = 0; c < columns; c += SUMS) {
+        vector sum[SUMS];
+        for (long k = 0; k < SUMS; k++) sum[k] = dx[c + k];
+        for (long r = 0; r < rows; r++)
+            for (long k = 0; k < SUMS; k++) sum[k] += matrix[r * columns + c + k] * dy[r];
+        for (long k = 0; k < SUMS; k++) dx[c + k] = sum[k];
+    }
 }
 
 /* dM += dy x^T of all tokens, of which x and dy are those of the first; every number a vector of samples. */
 static inline void outer(vector *matrix, const vector *dy, const vector *x, long rows, long columns, long tokens) {
     const long next = sizeof(token) / sizeof(vector);
-    for (long r = 0; r < rows; r++) {
-        vector sum[WIDTH];
-        for (long c = 0; c < columns; c++) sum[c] = matrix[r * columns + c];
-        for (long i = 0; i < tokens; i++)
-            for (long c = 0; c < columns; c++) sum[c] += dy[i * next + r] * x[i * next + c];
-        for (long c = 0; c < columns; c++) matrix[r * columns + c] = sum[c];
-    }
+    for (long r = 0; r < rows; r += 2)
+        for (long c = 0; c < columns; c += SUMS) {
+            vector *upper = matrix + r * columns + c, *lower = upper + columns, above[SUMS], below[SUMS];
+            for (long k = 0; k < SUMS; k++) above[k] = upper[k], below[k] = lower[k];
+            for (long i = 0; i < tokens; i++)
+                for (long k = 0; k < SUMS; k++) {
+                    above[k] += dy[i * next + r] * x[i * next + c + k];
+                    below[k] += dy[i * next + r + 1] * x[i * next + c + k];
+                }
+            for (long k = 0; k < SUMS; k++) upper[k] = above[k], lower[k] = below[k];
+        }
 }
 
 /* Attention ----------------------------------------------------------------------------------------------------- */
@@ -306,6 +317,11 @@ static void store_tile(float *to, vector (*tile)[WIDTH], long features, long sam
                 store(to + (c * features + i) * samples + at, tile[t * features + i][c], samples - at);
 }
 
+/* Fetch where the numbers of the samples from `at` on will be written, while they are computed. */
+static void expect(float *to, long rows, long samples, long at) {
+    for (long row = 0; row < rows; row++) __builtin_prefetch(to + row * samples + at, 0, 2);
+}
+
 static float total(vector x) {
     float sum = 0;
     for (long s = 0; s < SAMPLES; s++) sum += x[s];
@@ -324,6 +340,7 @@ void token_block(const float *x, const weights *w, float *y, long features, long
             for (long i = 0; i < features; i++)
                 for (long c = 0; c < WIDTH; c++)
                     tokens[i].x[c] = load(x + (c * features + i) * samples + at, samples - at);
+            expect(y, WIDTH * features, samples, at);
             forth(w, tokens, share, features);
             for (long i = 0; i < features; i++)
                 for (long c = 0; c < WIDTH; c++)
@@ -350,6 +367,7 @@ void token_block_gradient(
                     tokens[i].x[c] = load(x + place, samples - at);
                     dtokens[i].widened[c] = load(dy + place, samples - at);
                 }
+            expect(dx, WIDTH * features, samples, at);
             forth(w, tokens, share, features);
             forth_back(w, tokens, share, dtokens, &sum, norms, features);
             for (long i = 0; i < features; i++) memcpy(tile[t * features + i], dtokens[i].x, sizeof dtokens[i].x);

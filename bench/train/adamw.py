@@ -36,7 +36,8 @@ class _Update(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments: Tensor) -> Updated:
-        return _update(*arguments)
+        w, gradient, *others = arguments
+        return _update(w, [gradient], *others)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Updated) -> None:
@@ -52,12 +53,18 @@ class _Update(torch.autograd.Function):
 
 
 @operation(
-    "adamw(Tensor w, Tensor gradient, Tensor m, Tensor v, Tensor keep, Tensor scale, Tensor epsilon)"
+    "adamw(Tensor w, Tensor[] parts, Tensor m, Tensor v, Tensor keep, Tensor scale, Tensor epsilon)"
     " -> (Tensor, Tensor, Tensor)"
 )
-def _update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor) -> Updated:
-    old = [each.contiguous() for each in (w, gradient, m, v)]
+def _update(
+    w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor
+) -> Updated:
+    """The gradient's parts one after another are (d,): a trace gives those of which the gradient would be put together."""
+    w, m, v, *parts = (each.contiguous() for each in (w, m, v, *parts))
     new = (torch.empty_like(w), torch.empty_like(w), torch.empty_like(w))
-    numbers = [c_float(each.item()) for each in (keep, scale, epsilon)]
-    kernels(SOURCE).adamw(*(c_void_p(each.data_ptr()) for each in (*old, *new)), *numbers, c_long(w.numel()))
+    gradient = (c_void_p * len(parts))(*(part.data_ptr() for part in parts))
+    sizes = (c_long * len(parts))(*(part.numel() for part in parts))
+    moments_and_results = (c_void_p(each.data_ptr()) for each in (m, v, *new))
+    numbers = (c_float(each.item()) for each in (keep, scale, epsilon))
+    kernels(SOURCE).adamw(c_void_p(w.data_ptr()), gradient, sizes, c_long(len(parts)), *moments_and_results, *numbers)
     return new

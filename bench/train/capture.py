@@ -150,6 +150,7 @@ class _Recorder(TorchDispatchMode):
             if self._settled(node) and not all(self._settled(user) for user in node.users):
                 with self.graph.inserting_before(node):
                     node.replace_all_uses_with(self._constant(self.values[node]))
+        self._take_parts()
         self.graph.eliminate_dead_code(is_impure_node=_has_effects)
         self._reuse_memory()
         written = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
@@ -159,6 +160,18 @@ class _Recorder(TorchDispatchMode):
         traced = fx.GraphModule(self.root, self.graph)
         traced.meta["written"] = written
         return traced
+
+    def _take_parts(self) -> None:
+        """Give kernels that take a vector in ``parts`` those that would be put together for them alone."""
+        for node in list(self.graph.nodes):
+            if not isinstance(node.target, torch._ops.OpOverload):
+                continue
+            for place, argument in enumerate(node.target._schema.arguments):
+                if argument.name != "parts" or [each.target for each in node.args[place]] != [aten.cat.default]:
+                    continue
+                parts, *axis = node.args[place][0].args
+                if axis in ([], [0]) and not any(_memory(self.values[part]) in self.changed for part in parts):
+                    node.update_arg(place, parts)
 
     def _writes(self, node: fx.Node) -> bool:
         """Whether the node is an operation that makes a tensor, and not a view of one."""
