@@ -60,7 +60,7 @@ def operation(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let this process keep up to 1 GB that it has freed, half of it in large pages, where the C library can be told to.
+    """Let this process keep up to 1 GB that it has freed, half of it in large pages, where its C library can.
 
     A local step asks for the same megabytes as the one before. Given back to the system in between, they are fetched
     anew page by page, or not, by chance: a tenth to a half of such a step's time. Large pages spare another 3 % of a

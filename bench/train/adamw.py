@@ -52,19 +52,23 @@ class _Update(torch.autograd.Function):
         return vmap(by_definition, in_dims=places)(*arguments), (0, 0, 0)
 
 
-@operation(
-    "adamw(Tensor w, Tensor[] parts, Tensor m, Tensor v, Tensor keep, Tensor scale, Tensor epsilon)"
-    " -> (Tensor, Tensor, Tensor)"
-)
-def _update(
-    w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor
-) -> Updated:
-    """The gradient's parts one after another are (d,): a trace gives those of which the gradient would be put together."""
-    w, m, v, *parts = (each.contiguous() for each in (w, m, v, *parts))
-    new = (torch.empty_like(w), torch.empty_like(w), torch.empty_like(w))
+_ARGUMENTS = "Tensor{} w, Tensor[] parts, Tensor{} m, Tensor{} v, Tensor keep, Tensor scale, Tensor epsilon"
+
+
+@operation(f"adamw({_ARGUMENTS.format('', '', '')}) -> (Tensor, Tensor, Tensor)")
+def _update(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> Updated:
+    """The gradient is the parts one after another: a trace gives those that it would be put together of."""
+    w, m, v = (each.clone(memory_format=torch.contiguous_format) for each in (w, m, v))
+    _update_in_place(w, parts, m, v, *numbers)
+    return w, m, v
+
+
+@operation(f"adamw_({_ARGUMENTS.format('(a!)', '(b!)', '(c!)')}) -> ()")
+def _update_in_place(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> None:
+    """What a trace does where nothing reads the old numbers any more."""
+    parts = [part.contiguous() for part in parts]
     gradient = (c_void_p * len(parts))(*(part.data_ptr() for part in parts))
     sizes = (c_long * len(parts))(*(part.numel() for part in parts))
-    moments_and_results = (c_void_p(each.data_ptr()) for each in (m, v, *new))
-    numbers = (c_float(each.item()) for each in (keep, scale, epsilon))
-    kernels(SOURCE).adamw(c_void_p(w.data_ptr()), gradient, sizes, c_long(len(parts)), *moments_and_results, *numbers)
-    return new
+    moments = (c_void_p(each.data_ptr()) for each in (m, v))
+    scalars = (c_float(each.item()) for each in numbers)
+    kernels(SOURCE).adamw(c_void_p(w.data_ptr()), gradient, sizes, c_long(len(parts)), *moments, *scalars)

@@ -3,14 +3,13 @@
 Running hooks, ``vmap`` and ``grad`` anew in every local step would cost more than the arithmetic of a small model.
 So a step is traced once per population, and the traced operations are replayed: the same operations on the same
 numbers, without the Python between them. What no argument decides is computed once, views that change nothing are
-dropped, and pointwise operations write over what nothing reads any more: fresh memory costs more than arithmetic.
+dropped, and operations write over what nothing reads any more: fresh memory costs more than arithmetic.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -18,10 +17,11 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bench.train.in_place import memory, same, write_over
+
 aten = torch.ops.aten
 _RESHAPES = {aten.view.default, aten._unsafe_view.default}
 _VIEWS = _RESHAPES | {aten.expand.default, aten.alias.default, aten.detach.default}
-_COMMUTATIVE = {aten.add.Tensor, aten.mul.Tensor}
 # As methods they find their kernel in half the time that the operation itself takes to.
 _METHODS = {
     *("add", "sub", "mul", "div", "neg", "exp", "sqrt", "addcmul", "addcdiv", "lerp", "clone", "sum"),
@@ -35,10 +35,11 @@ class Captured:
     """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with.
 
     A function that looks at the numbers of its tensors (``item``, ``if x > 0``) is run as it is written instead.
-    ``operations`` counts those of a call, ``written`` the numbers that they write.
+    ``operations`` counts those of a call, ``written`` the numbers that they write. With ``onward`` the results are the
+    first argument of the next call, which may write over it: what the first call gets must be the caller's to lose.
     """
 
-    def __init__(self, function: Callable[..., Any], *example: Any) -> None:
+    def __init__(self, function: Callable[..., Any], *example: Any, onward: bool = False) -> None:
         leaves, self._arguments = pytree.tree_flatten(example)
         self._results: Any = None
 
@@ -49,7 +50,7 @@ class Captured:
         self.flat: Callable[..., Sequence[Tensor]] = flat
         self.operations, self.written = 1, 0
         try:
-            traced = trace(flat, leaves)
+            traced = trace(flat, leaves, onward)
         except _LooksAtNumbersError:
             return
         self.flat = traced.forward
@@ -62,14 +63,17 @@ class Captured:
             return pytree.tree_unflatten(self.flat(*leaves), self._results)
 
 
-def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor]) -> fx.GraphModule:
-    """The operations of ``function(*arguments)`` as a graph of one placeholder per argument."""
+def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor], onward: bool) -> fx.GraphModule:
+    """The operations of ``function(*arguments)`` as a graph of one placeholder per argument.
+
+    With ``onward`` they may write over the first arguments, which are the results of the call before.
+    """
     # The recorder tells tensors apart by object: one tensor given twice must be two.
     arguments = [argument.detach() for argument in arguments]
     recorder = _Recorder(arguments)
     with torch.no_grad(), recorder:
         results = list(function(*arguments))
-    return recorder.finish(results)
+    return recorder.finish(results, onward)
 
 
 def last_operation(function: Callable[[], Tensor]) -> fx.Node:
@@ -120,7 +124,7 @@ class _Recorder(TorchDispatchMode):
         if operation is aten._local_scalar_dense.default and varies:
             raise _LooksAtNumbersError
         if operation._schema.is_mutable:
-            changing = {_memory(each) for each in _written(operation, args, kwargs)}
+            changing = {memory(each) for each in _written(operation, args, kwargs)}
             self.changed |= changing
             if varies or changing & self.outside:
                 self.unsettled |= changing
@@ -128,7 +132,7 @@ class _Recorder(TorchDispatchMode):
         if not isinstance(result, Tensor | list | tuple):
             return result
         source = self.nodes[id(args[0])] if args and isinstance(args[0], Tensor) else None
-        if source is not None and isinstance(result, Tensor) and operation in _VIEWS and _same(args[0], result):
+        if source is not None and isinstance(result, Tensor) and operation in _VIEWS and same(args[0], result):
             self._name(result, source, varies)
             return result
         if source is not None and operation in _RESHAPES and source.target in _RESHAPES:
@@ -144,15 +148,16 @@ class _Recorder(TorchDispatchMode):
                     self._name(each, self.graph.call_function(operator.getitem, (node, place)), varies)
         return result
 
-    def finish(self, results: Sequence[Tensor]) -> fx.GraphModule:
+    def finish(self, results: Sequence[Tensor], onward: bool) -> fx.GraphModule:
         self.graph.output([self.node(result) for result in results])
+        lost = self._lost(results) if onward else set()
         for node in list(self.graph.nodes):
             if self._settled(node) and not all(self._settled(user) for user in node.users):
                 with self.graph.inserting_before(node):
                     node.replace_all_uses_with(self._constant(self.values[node]))
         self._take_parts()
         self.graph.eliminate_dead_code(is_impure_node=_has_effects)
-        self._reuse_memory()
+        write_over(self.graph, self.values, self._kept() - lost)
         written = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
         for node in self.graph.nodes:
             if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _METHODS:
@@ -169,8 +174,8 @@ class _Recorder(TorchDispatchMode):
             for place, argument in enumerate(node.target._schema.arguments):
                 if argument.name != "parts" or [each.target for each in node.args[place]] != [aten.cat.default]:
                     continue
-                parts, *axis = node.args[place][0].args
-                if axis in ([], [0]) and not any(_memory(self.values[part]) in self.changed for part in parts):
+                parts = node.args[place][0].args[0]
+                if not any(memory(self.values[part]) in self.changed for part in parts):
                     node.update_arg(place, parts)
 
     def _writes(self, node: fx.Node) -> bool:
@@ -179,35 +184,21 @@ class _Recorder(TorchDispatchMode):
             return False
         return node.target._schema.is_mutable or not any(each.alias_info for each in node.target._schema.returns)
 
-    def _reuse_memory(self) -> None:
-        """Make operations work in place where an operand is of the result's form and read here for the last time."""
-        order = {node: place for place, node in enumerate(self.graph.nodes)}
-        block: dict[int, int] = {}  # memory -> the memory that stands for it since it was written over
-        last: dict[int, int] = {}  # memory -> place of the last operation that reads it, through whatever view
-        for node in order:
-            if (value := self.values.get(node)) is not None:
-                memory = block.setdefault(_memory(value), _memory(value))
-                last[memory] = max([last.get(memory, 0), *(order[user] for user in node.users)])
+    def _kept(self) -> set[int]:
+        """The memory that is not a call's to change: of arguments, and of what is not made in every call."""
+        fixed = (value for node, value in self.values.items() if node not in self.varying or node.op == "placeholder")
+        return self.outside.union(map(memory, fixed))
 
-        def memory_of(node: fx.Node) -> int | None:
-            return block[_memory(self.values[node])] if node in self.values else None
-
-        # What is not made here, or computed once for all calls, is not ours to change.
-        given = self.outside | {_memory(value) for node, value in self.values.items() if node not in self.varying}
-        given |= {_memory(self.values[node]) for node in order if node.op == "placeholder"}
-        for node, place in order.items():
-            for operands in _written_over(node):
-                own, *others = operands
-                found = memory_of(own)
-                if found is None or found in given or last[found] != place or own.op != "call_function":
-                    continue
-                views = [each for each in others if isinstance(each, fx.Node) and each is not own]
-                if any(memory_of(each) == found for each in views) or not _same(self.values[own], self.values[node]):
-                    continue
-                node.target, node.args = _in_place(node.target), operands
-                last[found] = last[block[_memory(self.values[node])]]
-                block[_memory(self.values[node])] = found
-                break
+    def _lost(self, results: Sequence[Tensor]) -> set[int]:
+        """The memory of those arguments that are results, each in memory of its own that the call before has made."""
+        placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
+        arguments = [memory(self.values[node]) for node in placeholders]
+        places, given, found = [memory(result) for result in results], self.outside.union(arguments), set()
+        for result, place, node, before in zip(results, places, placeholders, arguments, strict=False):
+            own = place == before or (place not in given and self._varies(result))
+            if own and places.count(place) == 1 and same(result, self.values[node]):
+                found.add(before)
+        return found
 
     def _name(self, tensor: Tensor, node: fx.Node, varies: bool) -> None:
         self.kept.append(tensor)
@@ -218,7 +209,7 @@ class _Recorder(TorchDispatchMode):
 
     def node(self, tensor: Tensor) -> fx.Node:
         if id(tensor) not in self.nodes:
-            self.outside.add(_memory(tensor))
+            self.outside.add(memory(tensor))
             self._name(tensor, self._constant(tensor), varies=False)
         return self.nodes[id(tensor)]
 
@@ -228,7 +219,7 @@ class _Recorder(TorchDispatchMode):
         return self.graph.get_attr(name)
 
     def _varies(self, tensor: Tensor) -> bool:
-        return self.nodes[id(tensor)] in self.varying or (bool(self.unsettled) and _memory(tensor) in self.unsettled)
+        return self.nodes[id(tensor)] in self.varying or (bool(self.unsettled) and memory(tensor) in self.unsettled)
 
     def _settled(self, node: fx.Node) -> bool:
         """Whether a computed node has the same value in every call, and nothing changes it in place."""
@@ -236,12 +227,8 @@ class _Recorder(TorchDispatchMode):
             node.op == "call_function"
             and node in self.values
             and node not in self.varying
-            and _memory(self.values[node]) not in self.changed
+            and memory(self.values[node]) not in self.changed
         )
-
-
-def _memory(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
 
 
 def _written(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
@@ -249,28 +236,6 @@ def _written(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> lis
     given = {**dict(zip((each.name for each in operation._schema.arguments), args, strict=False)), **kwargs}
     writes = [each.name for each in operation._schema.arguments if each.alias_info and each.alias_info.is_write]
     return [each for each in pytree.tree_leaves([given.get(name) for name in writes]) if isinstance(each, Tensor)]
-
-
-def _written_over(node: fx.Node) -> list[tuple[Any, ...]]:
-    """The operands of a pointwise operation that can work in place, whichever of them may be written over first."""
-    if _in_place(node.target) is None or not isinstance(node.args[0], fx.Node):
-        return []
-    swapped = node.target in _COMMUTATIVE and isinstance(node.args[1], fx.Node) and not node.kwargs
-    return [node.args, (node.args[1], node.args[0])] if swapped else [node.args]
-
-
-@cache
-def _in_place(operation: Any) -> Any:
-    """The twin of a pointwise operation that changes its first operand, if there is one."""
-    if not isinstance(operation, torch._ops.OpOverload) or operation._schema.is_mutable:
-        return None
-    if torch.Tag.pointwise not in operation.tags or torch.Tag.nondeterministic_seeded in operation.tags:
-        return None
-    return getattr(getattr(aten, f"{operation._opname}_", None), operation._overloadname, None)
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
 
 
 def _has_effects(node: fx.Node) -> bool:

@@ -137,11 +137,11 @@ class Mapper(ABC):
         traces = [captured for key, captured in self._captured.items() if key[0][0] == name]
         return max(traces, key=lambda captured: captured.operations)
 
-    def _capture(self, name: Any, hook: Callable[[], Hook], arguments: Any) -> Captured:
+    def _capture(self, name: Any, hook: Callable[[], Hook], arguments: Any, onward: bool = False) -> Captured:
         leaves, structure = pytree.tree_flatten(arguments)
         signature = (name, structure, tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in leaves))
         if signature not in self._captured:
-            self._captured[signature] = Captured(hook(), *arguments)
+            self._captured[signature] = Captured(hook(), *arguments, onward=onward)
         return self._captured[signature]
 
 
@@ -166,7 +166,7 @@ class Stack(Mapper):
         source: Source, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
         packed = _Packed.of(self.sizes, source, work)
-        state, fixed = pytree.tree_map(torch.Tensor.contiguous, (state, tuple(grids)))
+        state, fixed = pytree.tree_map(_own, state), pytree.tree_map(torch.Tensor.contiguous, tuple(grids))
         leaves: Sequence[Tensor]
         leaves, structure = pytree.tree_flatten(state)
         fixed_leaves = pytree.tree_leaves(fixed)
@@ -187,7 +187,7 @@ class Stack(Mapper):
             return _in_order(state, after, lambda old, new: torch.where(active, new, old) if ragged else new)
 
         moment = ["SC", "SC", "SC", "SC", "", "SC"]
-        return self._capture((name, ragged), lambda: _vmapped(masked, ["HSC", *kinds, *moment], "HSC"), arguments)
+        return self._capture((name, ragged), lambda: _vmapped(masked, ["HSC", *kinds, *moment], "HSC"), arguments, True)
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
@@ -327,7 +327,7 @@ class Loop(Mapper):
         for index in self.indices("HSC"):
             mine, fixed = work[index[1:]], self._pick(grids, kinds, "HSC", index)
             # Contiguous, so that a trace serves all mini-batches of a size, without a look at the trees at every step.
-            before, fixed = pytree.tree_map(torch.Tensor.contiguous, (state[index], fixed))
+            before, fixed = pytree.tree_map(_own, state[index]), pytree.tree_map(torch.Tensor.contiguous, fixed)
             leaves: Sequence[Tensor]
             leaves, structure = pytree.tree_flatten(before)
             fixed_leaves = pytree.tree_leaves(fixed)
@@ -348,7 +348,7 @@ class Loop(Mapper):
         def ordered(state: Any, *rest: Any) -> Any:
             return _in_order(state, step(index[2])(state, *rest))
 
-        return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments)
+        return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments, True)
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
@@ -427,6 +427,11 @@ class Loop(Mapper):
 def _in_order(state: Any, after: Any, leaf: Callable[[Tensor, Tensor], Tensor] = lambda old, new: new) -> Any:
     """The state ``after`` a step, its entries in the order of ``state``: the next step takes leaves by position."""
     return pytree.tree_map(leaf, state, after)
+
+
+def _own(leaf: Tensor) -> Tensor:
+    """A copy that local steps may write over."""
+    return leaf.clone(memory_format=torch.contiguous_format)
 
 
 def _all_finite(leaf: Tensor) -> bool:

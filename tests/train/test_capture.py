@@ -15,6 +15,7 @@ from torch.func import grad, vmap
 from bench.models.functional import Model
 from bench.models.tabular import mlp
 from bench.train.capture import Captured
+from bench.train.optim import AdamW
 from tests.reference import models
 
 
@@ -163,10 +164,13 @@ def test_chance_is_not_frozen(draw: Callable[[Tensor], Tensor]) -> None:
     torch.testing.assert_close(replayed, expected)
 
 
-def in_place(captured: Captured) -> list[str]:
+def names(captured: Captured) -> list[str]:
     nodes = captured.flat.__self__.graph.nodes  # type: ignore[attr-defined]
-    names = [str(node.target).removeprefix("aten.").partition(".")[0] for node in nodes]
-    return [name for name in names if name.endswith("_")]
+    return [str(node.target).removeprefix("aten.").removeprefix("silobench.").partition(".")[0] for node in nodes]
+
+
+def in_place(captured: Captured) -> list[str]:
+    return [name for name in names(captured) if name.endswith("_")]
 
 
 def test_what_nothing_reads_any_more_is_written_over() -> None:
@@ -198,21 +202,101 @@ def test_what_is_needed_is_not_written_over(case: str) -> None:
     torch.testing.assert_close(CONSTANT, torch.arange(6.0))
 
 
+def drawn(seed: int, *given: Tensor) -> list[Tensor]:
+    """Arithmetic, views and sums of whatever has been computed so far; also what is given and what never changes."""
+    draw, pool = random.Random(seed), [*given, torch.ones(4, 4)]
+    for _ in range(25):
+        a, b = draw.choice(pool[-6:]), draw.choice(pool)
+        pool.append(draw.choice([
+            lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - b, lambda a, b: torch.tanh(a),
+            lambda a, b: a.T, lambda a, b: a.view(2, 8).view(4, 4) if a.is_contiguous() else a.abs(),
+            lambda a, b: a[:1].expand(4, 4), lambda a, b: a.sum(0) + b, lambda a, b: torch.cat([a[:2], b[2:]]),
+            lambda a, b: torch.lerp(a, b, 0.3), lambda a, b: a.clone().add_(b),
+        ])(a, b).clamp(-9, 9) if draw.random() < 0.9 else b.T)  # fmt: skip
+    return pool
+
+
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=40, deadline=None)
 def test_programs_drawn_at_random(seed: int) -> None:
-    """Arithmetic, views and sums of whatever has been computed so far."""
+    assert_replays(lambda *given: drawn(seed, *given)[-3:], (4, 4), (4, 4))
 
-    def program(*given: Tensor) -> list[Tensor]:
-        draw, pool = random.Random(seed), [*given, torch.ones(4, 4)]
-        for _ in range(25):
-            a, b = draw.choice(pool[-6:]), draw.choice(pool)
-            pool.append(draw.choice([
-                lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - b, lambda a, b: torch.tanh(a),
-                lambda a, b: a.T, lambda a, b: a.view(2, 8).view(4, 4) if a.is_contiguous() else a.abs(),
-                lambda a, b: a[:1].expand(4, 4), lambda a, b: a.sum(0) + b, lambda a, b: torch.cat([a[:2], b[2:]]),
-                lambda a, b: torch.lerp(a, b, 0.3), lambda a, b: a.clone().add_(b),
-            ])(a, b).clamp(-9, 9) if draw.random() < 0.9 else b.T)  # fmt: skip
-        return pool[-3:]
 
-    assert_replays(program, (4, 4), (4, 4))
+# Going on from its own results ---------------------------------------------------------------------------------------
+
+
+def assert_goes_on(step: Callable[..., list[Tensor]], state: list[Tensor], *fixed: Tensor, steps: int = 5) -> Captured:
+    """A captured step that may write over its state goes where the plain one goes, and spares what it is not given."""
+    kept = [each.clone() for each in fixed]
+    captured = Captured(step, [each.clone() for each in state], *fixed, onward=True)
+    found, expected = [each.clone() for each in state], state
+    for _ in range(steps):
+        found, expected = captured(found, *fixed), step(expected, *fixed)
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(list(fixed), kept)
+    return captured
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_steps_drawn_at_random(seed: int) -> None:
+    """Results may be the state itself, also in another order or twice, views of one another, fixed or constant."""
+
+    def step(state: list[Tensor], fixed: Tensor) -> list[Tensor]:
+        pool = drawn(seed, *state, fixed)
+        return [each.contiguous() for each in random.Random(seed).choices(pool, k=3)]
+
+    assert_goes_on(step, fresh((4, 4), (4, 4), (4, 4), seed=1), fresh((4, 4), seed=2)[0])
+
+
+def test_the_state_is_written_over() -> None:
+    captured = assert_goes_on(
+        lambda state, x: [state[0] - 0.1 * x, state[1] * x], fresh((50,), (50,), seed=0), torch.ones(50)
+    )
+    assert in_place(captured) == ["sub_", "mul_"]
+
+
+SHARED = {
+    "one result twice": lambda state, x: [new := state[0] * x + state[1], new],
+    "a view of another": lambda state, x: [new := state[0] * x + state[1], new.view(6)],
+    "spread": lambda state, x: [(state[0] * 2).sum().expand(6), state[1] + x],
+    "exchanged": lambda state, x: [state[1] * x + state[0], state[0]],
+    "what is fixed": lambda state, x: [x, state[0] * 2 + state[1]],
+    "a constant": lambda state, x: [CONSTANT, state[0] * 2 + state[1]],
+    "computed once": lambda state, x: [CONSTANT + 1, state[0] * 2 + state[1]],
+}
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_a_state_that_is_not_its_own_is_not_written_over(case: str) -> None:
+    assert_goes_on(SHARED[case], fresh((6,), (6,), seed=0), torch.arange(6.0))
+    torch.testing.assert_close(CONSTANT, torch.arange(6.0))
+
+
+def test_a_kernel_writes_over_weights_and_moments() -> None:
+    """And takes the gradient in the parts that it comes in."""
+
+    def loss(w: Tensor, x: Tensor) -> Tensor:
+        first, second = torch.split(w, [20, 30])
+        return ((first * x).sum() - torch.tanh(second).sum()) ** 2
+
+    def step(state: list[Tensor], x: Tensor) -> list[Tensor]:
+        w, m, v, t = state
+        gradient = grad(loss)(w, x)
+        w, moments = AdamW(lr=0.1).step(w, gradient, {"m": m, "v": v, "t": t})
+        return [w, *moments.values()]
+
+    state = [*fresh((50,), seed=0), torch.zeros(50), torch.zeros(50), torch.zeros(())]
+    captured = assert_goes_on(step, state, torch.linspace(0, 1, 20))
+    assert "adamw_" in in_place(captured)
+    assert "cat" not in names(captured)
+
+
+def test_parts_that_change_are_put_together_before() -> None:
+    def step(state: list[Tensor], x: Tensor) -> list[Tensor]:
+        first, second = torch.tanh(x), x + 1
+        gradient = torch.cat([first, second])
+        first.mul_(0)
+        return [AdamW(lr=0.1).step(state[0], gradient, AdamW().init(state[0]))[0] + first.sum()]
+
+    assert_goes_on(step, fresh((10,), seed=0), torch.ones(5))
