@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
-aten = torch.ops.aten
-_COMMUTATIVE = {aten.add.Tensor, aten.mul.Tensor}
+_COMMUTATIVE = {torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor}
 
 Pairs = list[tuple[Any, fx.Node]]  # of operands with the results that take their memory
 
@@ -81,7 +80,7 @@ def _ways(node: fx.Node) -> Iterator[tuple[tuple[Any, ...], Pairs]]:
     if _ours(node.target):
         written = [own for own, each in zip(node.args, twin._schema.arguments, strict=True) if each.alias_info]
         results = {user.args[1]: user for user in node.users}
-        if len(results) == len(written):
+        if len(results) == len(written) == len(set(written)):
             yield node.args, [(own, results[number]) for number, own in enumerate(written)]
         return
     yield node.args, [(node.args[0], node)]
