@@ -12,6 +12,7 @@ import os
 import platform
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import c_size_t, c_void_p
@@ -105,7 +106,12 @@ def _compiled(source: Path) -> ctypes.CDLL | None:
                 subprocess.run([*compiler(), *FLAGS, "-o", str(made), str(source)], capture_output=True, check=True)
                 write_whole(shared, made.read_bytes())
         return ctypes.CDLL(str(shared))
-    except (OSError, subprocess.CalledProcessError):
+    except FileNotFoundError:
+        return None  # no compiler, as is said beside every cost
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip().splitlines()
+        why = f": {said[0]}" if said else ""
+        warnings.warn(f"{compiler()[0]} makes no kernel of {source.name}, torch computes it, slower{why}", stacklevel=2)
         return None
 
 
