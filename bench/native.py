@@ -28,6 +28,7 @@ from bench.machine import compiler
 from bench.types import content_hash
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h
+RESERVED, LARGE_PAGE = 2**29, 2**21  # bytes
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-Wno-psabi", "-shared", "-fPIC")
 
 _standing_back = False
@@ -75,11 +76,11 @@ def keep_freed_memory() -> None:
     if hasattr(mmap, "MADV_HUGEPAGE"):
         c.mallopt(M_MMAP_MAX, 0)  # the heap itself is to grow
         c.malloc.restype = c_void_p
-        reserved = c.malloc(c_size_t(2**29))
+        reserved = c.malloc(c_size_t(RESERVED))
         c.mallopt(M_MMAP_MAX, 2**16)
         if reserved is not None:
-            first = -(-reserved // 2**21) * 2**21  # where a large page begins
-            c.madvise(c_void_p(first), c_size_t(reserved + 2**29 - first), mmap.MADV_HUGEPAGE)
+            first = -(-reserved // LARGE_PAGE) * LARGE_PAGE
+            c.madvise(c_void_p(first), c_size_t(reserved + RESERVED - first), mmap.MADV_HUGEPAGE)
             c.free(c_void_p(reserved))
 
 
@@ -109,9 +110,11 @@ def _compiled(source: Path) -> ctypes.CDLL | None:
     except FileNotFoundError:
         return None  # no compiler, as is said beside every cost
     except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip().splitlines()
-        why = f": {said[0]}" if said else ""
-        warnings.warn(f"{compiler()[0]} makes no kernel of {source.name}, torch computes it, slower{why}", stacklevel=2)
+        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip() or str(error)
+        why = said.splitlines()[0]
+        warnings.warn(
+            f"{compiler()[0]} makes no kernel of {source.name}, torch computes it, slower: {why}", stacklevel=2
+        )
         return None
 
 

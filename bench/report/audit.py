@@ -21,7 +21,6 @@ from __future__ import annotations
 import csv
 import inspect
 import textwrap
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from bench.report import claims_counts, claims_ranks  # noqa: F401 - their kinds
 from bench.report.claims import COLUMN, KINDS, NAMES, Cell, Part, Printed
 from bench.report.claims_ranks import MEAN_RANK
 from bench.spec import tables_named
+from bench.spec.toml import parse
 from bench.types import SpecError, nearest
 
 Verdict = Literal["follows", "does not follow", "cannot be checked"]
@@ -88,11 +88,11 @@ def audit(paper: str) -> Audit:
 def audit_folder(place: Path) -> Audit:
     """Check the claims in ``place``/audit.toml, a folder with paper.toml and the numbers it names."""
     file = place / "audit.toml"
-    declared = _toml(file)
+    declared = parse(file)
     for key in declared:
         if key not in ("groups", "claims"):
             raise SpecError(f"{file}: unknown key {key!r}: {nearest(key, ('groups', 'claims'))}")
-    facts = _toml(place / "paper.toml")
+    facts = parse(place / "paper.toml")
     cells = _cells(place / facts.get("printed", "printed.csv"), facts.get("percent", []))
     printed = Printed(facts, cells, declared.get("groups", {}))
     found = (_finding(file, name, entry, printed) for name, entry in declared.get("claims", {}).items())
@@ -186,15 +186,6 @@ def _fault(kind: str, error: ValidationError) -> str:
             return f"{key} is missing"
         case _:
             return f"{key} = {fault['input']!r}: {fault['msg'].replace('Input should be', 'expected')}"
-
-
-def _toml(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{file}: {error.strerror}") from None
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise SpecError(f"{file}: {error}") from None
 
 
 def _cells(file: Path, percent: Collection[str]) -> tuple[Cell, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from bench.spec import (
     published,
 )
 from bench.spec.exhibits import FigureSection
+from bench.spec.toml import parse
 from bench.sweep.store import Store
 
 RUN = re.compile(rb'"run":"(\w+)"')
@@ -99,7 +99,7 @@ def _entries(kind: Literal["tables", "figures"]) -> list[Published]:
 
 
 def _page(place: Path, made: Made, store: Path, tables: Sequence[Published], figures: Sequence[Published]) -> Page:
-    facts = tomllib.loads(file.read_text(encoding="utf-8")) if (file := place / "paper.toml").exists() else {}
+    facts = parse(file) if (file := place / "paper.toml").exists() else {}
     specs = [exhibit.table.spec for exhibit in made.exhibits]
     shown = {spec.id.removesuffix(f"-{spec.profile}") for spec in specs}
     drawn = {picture.id for picture in made.pictures}

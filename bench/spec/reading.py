@@ -22,12 +22,16 @@ def read(file: Path, profile: str = PAPER) -> StudySpec:
 
     Raises :class:`SpecError` naming the file, the key and what was expected.
     """
-    return _read(file, profile, toml.text(file))
+    return _read(file, profile, _text(file))
 
 
 def profile_names(file: Path) -> list[str]:
     """The profiles that the study in ``file`` can be read with, that of the paper first."""
-    return profiles.names(toml.parse(file))
+    return profiles.names(toml.parsed(file, _text(file)))
+
+
+def _text(file: Path) -> str:
+    return toml.text(file, "; give the path of a study file")
 
 
 @lru_cache(KEPT)

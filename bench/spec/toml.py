@@ -14,18 +14,18 @@ KEPT = 256  # files
 
 
 def parse(file: Path) -> dict[str, Any]:
-    """What stands in ``file``, unchecked; raises :class:`SpecError` where it cannot be read."""
+    """What stands in ``file``, unchecked, the same to all who ask; :class:`SpecError` where it cannot be read."""
     return parsed(file, text(file))
 
 
-def text(file: Path) -> str:
-    """The content of ``file``; raises :class:`SpecError` where it cannot be read."""
+def text(file: Path, hint: str = "") -> str:
+    """The content of ``file``; raises :class:`SpecError`, which ends with ``hint``, where it cannot be read."""
     try:
         if file.stat().st_size > LARGEST:
             raise SpecError(f"{file}: larger than {LARGEST:,} bytes; a study file names settings, it holds no data")
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SpecError(f"{file}: {error.strerror}; give the path of a study file") from None
+        raise SpecError(f"{file}: {error.strerror}{hint}") from None
     except ValueError as error:  # not UTF-8
         raise SpecError(f"{file}: {error}") from None
 

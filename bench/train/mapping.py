@@ -186,8 +186,8 @@ class Stack(Mapper):
             # A client that has taken all its steps of the round waits for the others.
             return _in_order(state, after, lambda old, new: torch.where(active, new, old) if ragged else new)
 
-        moment = ["SC", "SC", "SC", "SC", "", "SC"]
-        return self._capture((name, ragged), lambda: _vmapped(masked, ["HSC", *kinds, *moment], "HSC"), arguments, True)
+        kinds = ["HSC", *kinds, "SC", "SC", "SC", "SC", "", "SC"]
+        return self._capture((name, ragged), lambda: _vmapped(masked, kinds, "HSC"), arguments, onward=True)
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
@@ -348,7 +348,7 @@ class Loop(Mapper):
         def ordered(state: Any, *rest: Any) -> Any:
             return _in_order(state, step(index[2])(state, *rest))
 
-        return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments, True)
+        return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments, onward=True)
 
     def loss(
         self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: Source,
