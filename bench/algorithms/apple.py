@@ -42,7 +42,7 @@ class Apple(Peers):
     Travels: d up, (C - 1) d or M d down.
     """
 
-    apart: ClassVar[bool] = True
+    independent_init: ClassVar[bool] = True
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
     excluded: ClassVar[tuple[str, ...]] = ("weight_decay",)  # would draw p to 0
     p_lr: Any = searchable(1e-3, log=(1e-4, 1e-2))

@@ -122,8 +122,8 @@ class Algorithm:
 
     registered_name: ClassVar[str]
     pooled: ClassVar[bool] = False  # train one client on everybody's samples
-    everywhere: ClassVar[bool] = False  # test each client's model on every client
-    apart: ClassVar[bool] = False  # clients begin with initial weights of their own
+    cross_evaluate: ClassVar[bool] = False  # test every client's model on every client
+    independent_init: ClassVar[bool] = False  # every client draws its own initial weights
     validates: ClassVar[bool] = False  # clients look at their validation samples (Site.validation) in `start`
     before_aggregation: ClassVar[bool] = False  # evaluated as its local steps left it, whatever Budget.evaluate says
     optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # the optimisers its equations allow
@@ -201,8 +201,11 @@ class Algorithm:
         """Small quantities of a client that are worth a figure, by name, as :meth:`end` leaves them in every round."""
         return {}
 
-    def probed(self) -> str:
-        """What of the last round's models is looked at: "none", "gradients" or "all" (:mod:`bench.train.probe`)."""
+    def layer_analysis(self) -> str:
+        """Return which analysis by layer of the last round's models to record (:mod:`bench.train.probe`).
+
+        "none"; "gradients" (sensitivity, gradient variance, Hessian trace); "all" (also distances between clients).
+        """
         return "none"
 
     def personal(self, client: Tree) -> Tree:

@@ -23,7 +23,7 @@ class Local(Algorithm):
     Travels: nothing.
     """
 
-    everywhere: ClassVar[bool] = True
+    cross_evaluate: ClassVar[bool] = True
 
     def shared(self, name: str, model: Model) -> bool:
         return False

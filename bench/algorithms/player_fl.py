@@ -83,7 +83,7 @@ class PLayerFL(Algorithm):
     def watch(self, client: Tree, site: Site) -> dict[str, Tensor]:
         return {"sensitivity": client["sensitivity"]}
 
-    def probed(self) -> str:
+    def layer_analysis(self) -> str:
         return self.probe
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from bench.models.tabular import Split, classifier
+from bench.models.tabular import BaseHead, classifier
 from bench.registry import register
 
 
@@ -28,4 +28,4 @@ def apple_cnn(inputs: tuple[int, ...], outputs: int) -> nn.Module:
         nn.Linear(50 * places, 500),
         nn.ReLU(),
     )
-    return Split(base, classifier(500, outputs))
+    return BaseHead(base, classifier(500, outputs))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 
 from bench.models import pretrained
-from bench.models.tabular import Parallel, Split, classifier
+from bench.models.tabular import BaseHead, Parallel, classifier
 from bench.registry import register
 from bench.types import SpecError
 
@@ -150,7 +150,7 @@ def efficientnet_b0(
     The stem is frozen with the first blocks. ``weights`` "sha256:..." names a file of pretrained weights, of
     efficientnet_pytorch or torchvision (see :mod:`bench.models.pretrained`); with "none" all weights are random.
     """
-    return Split(_extractor(inputs, frozen_blocks, weights), classifier(FEATURES, outputs, dropout=0.2))
+    return BaseHead(_extractor(inputs, frozen_blocks, weights), classifier(FEATURES, outputs, dropout=0.2))
 
 
 @register("parallel_efficientnet_b0")

@@ -69,7 +69,7 @@ class Embedding(nn.Module):
         return self.norm(self.weight.T[..., None] * x + self.bias.T[..., None])
 
 
-class Attention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Self-attention of several heads, without biases: (e, d, n) -> (e, d, n)."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Block(nn.Module):
 
     def __init__(self, features: int, norm: Norm, gate: bool) -> None:
         super().__init__()
-        self.norm, self.attention = norm(features), Attention()
+        self.norm, self.attention = norm(features), MultiHeadAttention()
         self.feedforward = GatedFeedforward(WIDTH, HIDDEN, norm(features), gate=gate, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def player_heart(inputs: tuple[int, ...], outputs: int) -> nn.Module:
     return _kaiming(nn.Sequential(parts))
 
 
-class Attention(nn.Module):
+class SingleHeadAttention(nn.Module):
     """Self-attention with one head: softmax(Q K^T / sqrt(width)) V, padding never looked at."""
 
     def __init__(self, width: int) -> None:
@@ -105,7 +105,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.token_embedding = nn.Embedding(vocabulary, width, padding_idx=0)
         self.position_embedding = nn.Embedding(length, width)
-        self.attention1 = Attention(width)
+        self.attention1 = SingleHeadAttention(width)
         self.proj1 = nn.Linear(width, width)
         self.fc1 = nn.Linear(width, 4 * width)
         self.resid1 = nn.Linear(4 * width, width)

@@ -16,7 +16,7 @@ from bench.registry import register
 from bench.types import SpecError
 
 
-class Split(nn.Module):
+class BaseHead(nn.Module):
     """A feature extractor ``base`` followed by a ``head``: where split methods (FedPer, MOON ...) cut."""
 
     def __init__(self, base: nn.Module, head: nn.Module) -> None:
@@ -71,7 +71,7 @@ def _widths(option: str, hidden: int | Sequence[int]) -> list[int]:
 @register("logistic")
 def logistic(inputs: tuple[int, ...], outputs: int) -> nn.Module:
     """Logistic or softmax regression: one linear layer (14 parameters on Fed-Heart-Disease)."""
-    return Split(nn.Flatten(), classifier(math.prod(inputs), outputs))
+    return BaseHead(nn.Flatten(), classifier(math.prod(inputs), outputs))
 
 
 @register("mlp")
@@ -81,7 +81,7 @@ def mlp(inputs: tuple[int, ...], outputs: int, *, hidden: int | Sequence[int] = 
     On Fed-Heart-Disease a width of 10 makes 151 parameters, printed as 152, and 5 make 76.
     """
     widths = _widths("hidden", hidden)
-    return Split(_extractor(inputs, widths, dropout), classifier(widths[-1], outputs, dropout))
+    return BaseHead(_extractor(inputs, widths, dropout), classifier(widths[-1], outputs, dropout))
 
 
 @register("parallel_mlp")

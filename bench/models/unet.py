@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bench.models.tabular import Parallel, Split
+from bench.models.tabular import BaseHead, Parallel
 from bench.registry import register
 from bench.types import SpecError
 
@@ -70,7 +70,7 @@ def _head(features: int, outputs: int) -> nn.Module:
 @register("unet3d")
 def unet3d(inputs: tuple[int, ...], outputs: int, *, channels: int = 12, levels: int = 3) -> nn.Module:
     """A 3-D U-Net (channels 12: 553,260 parameters; 8, a twin of APFL: 246,156; 11: 464,982)."""
-    return Split(_extractor(inputs, channels, levels), _head(2 * channels, outputs))
+    return BaseHead(_extractor(inputs, channels, levels), _head(2 * channels, outputs))
 
 
 @register("parallel_unet3d")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import nn
 
-from bench.models.tabular import Parallel, Split, classifier
+from bench.models.tabular import BaseHead, Parallel, classifier
 from bench.registry import register
 
 
 @register("cnn")
 def cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 16, hidden: int = 64) -> nn.Module:
     """Two 5x5 convolutions (``channels`` and twice as many), each with ReLU and 2x2 pooling, and a hidden layer."""
-    return Split(_extractor(inputs, channels, hidden), classifier(hidden, outputs))
+    return BaseHead(_extractor(inputs, channels, hidden), classifier(hidden, outputs))
 
 
 @register("parallel_cnn")

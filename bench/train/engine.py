@@ -250,7 +250,7 @@ def _population(
         shape = shapes[client]
         if isinstance(model, nn.Module):
             return models[shape].initial
-        own = (client,) if algorithm.apart else ()
+        own = (client,) if algorithm.independent_init else ()
         if (seed, shape, own) not in drawn:
             with torch_seed(seed if budget.draws == "torch" else derive("initial weights", seed, *own)):
                 drawn[seed, shape, own] = Model(module(client)).initial
@@ -269,7 +269,7 @@ def _population(
         raise SpecError(f"{name} needs validation samples: set validation above 0")
     if len({exchange.size for exchange in population.exchanges}) > 1:
         raise SpecError(f"{name}: what travels of the model differs in size between clients of {federation.name}")
-    federated = not algorithm.pooled and not algorithm.everywhere
+    federated = not algorithm.pooled and not algorithm.cross_evaluate
     if federated and population.exchanges[0].size == 0:
         raise SpecError(f"{name} shares no weight of this model: it has no part that travels; choose another model")
     return population

@@ -57,10 +57,10 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
 def _traces(rounds: Rounds, trained: Trained, h: int, s: int) -> dict[str, Any]:
     """What was watched in every round of one run, and what a look into the last round's models has found."""
     watched = {name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()}
-    probed = rounds.population.algorithm.probed()
-    if probed == "none" or (h, s) in trained.diverged:
+    analysis = rounds.population.algorithm.layer_analysis()
+    if analysis == "none" or (h, s) in trained.diverged:
         return watched
-    found = probe(rounds, trained, h, s, similarity=probed == "all")
+    found = probe(rounds, trained, h, s, similarity=analysis == "all")
     return watched | {name: _plain(each) for name, each in found.items()}
 
 

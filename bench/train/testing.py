@@ -24,7 +24,7 @@ Pass = dict[int, int]  # models tested at once, each with the client whose sampl
 
 def scores(rounds: Rounds, personal: Grid) -> Found:
     """Metrics of each client's own model, or of all models on all clients where the algorithm is tested so."""
-    return _scores(rounds, personal, _everywhere if rounds.population.algorithm.everywhere else _own)
+    return _scores(rounds, personal, _everywhere if rounds.population.algorithm.cross_evaluate else _own)
 
 
 def curve_point(rounds: Rounds, personal: Grid) -> Tensor:

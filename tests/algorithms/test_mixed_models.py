@@ -236,7 +236,7 @@ def test_apples_pull_fades(scheduler: str, half: float) -> None:
     assert pulls == pytest.approx([0.2, 0.2 * half, 0.0, 0.0])
 
 
-def moment(round_: int, key: int, clients: int = 4, index: int = 1) -> Any:
+def context(round_: int, key: int, clients: int = 4, index: int = 1) -> Any:
     return SimpleNamespace(
         clients=clients, index=torch.tensor(index), round=torch.tensor(round_), key=torch.tensor(key)
     )
@@ -247,7 +247,7 @@ def test_apple_downloads_cores_it_never_had_first() -> None:
     client = {"p": torch.rand(6), "cores": torch.ones(6, 1), "visited": torch.zeros(6, dtype=torch.bool)}
     seen = []
     for round_ in range(4):
-        client = apple.start(client, received, moment(round_, round_, clients=6))
+        client = apple.start(client, received, context(round_, round_, clients=6))
         seen.append(int(client["visited"].sum()))
         client = {**client, "cores": torch.ones(6, 1)}
     # The initial cores come to everybody and do not count; then 2, 2 and 1 of five others are new.
@@ -258,15 +258,15 @@ def test_apple_downloads_cores_it_never_had_first() -> None:
 def test_a_core_not_downloaded_stays_as_it_was() -> None:
     apple, received = Apple(budget=1), {"models": torch.zeros(4, 1)}
     client = {"p": torch.rand(4), "cores": torch.ones(4, 1), "visited": torch.ones(4, dtype=torch.bool)}
-    assert apple.start(client, received, moment(0, 0))["cores"].sum() == 0
-    assert apple.start(client, received, moment(1, 0))["cores"].sum() == 3
+    assert apple.start(client, received, context(0, 0))["cores"].sum() == 0
+    assert apple.start(client, received, context(1, 0))["cores"].sum() == 3
 
 
 def test_apple_draws_known_cores_by_the_papers_probabilities() -> None:
     # b = max(1.5, 6 * 2 / 4) = 3: the rates 3^|p| of clients 0, 2 and 3 are 3, 1 and 9.
     apple, n = Apple(budget=2), 3000
     client = {"p": torch.tensor([-1.0, 7.0, 0.0, 2.0]), "visited": torch.ones(4, dtype=torch.bool)}
-    drawn = Counter(tuple(apple._chosen(client, moment(6, key)).tolist()) for key in range(n))
+    drawn = Counter(tuple(apple._chosen(client, context(6, key)).tolist()) for key in range(n))
     rate = {0: 3 / 13, 2: 1 / 13, 3: 9 / 13}
     for left_out in rate:
         i, j = (k for k in rate if k != left_out)
@@ -339,9 +339,9 @@ def test_fedfomo_weighs_models_by_their_gain_over_distance() -> None:
 def test_fedfomo_downloads_by_affinity_or_explores() -> None:
     client = {"affinity": torch.tensor([1.0, 9.0, 5.0, 3.0])}
     greedy = FedFomo(budget=2, epsilon=0.4, epsilon_decay=0.1)
-    assert all(greedy._chosen(client, moment(4, key)).tolist() == [1, 2, 3] for key in range(30))
+    assert all(greedy._chosen(client, context(4, key)).tolist() == [1, 2, 3] for key in range(30))
     n, curious = 2000, FedFomo(budget=1, epsilon=0.6, epsilon_decay=0.1)
-    drawn = Counter(curious._chosen(client, moment(3, key)).tolist()[1] for key in range(n))
+    drawn = Counter(curious._chosen(client, context(3, key)).tolist()[1] for key in range(n))
     # 0.7 of the time the best, client 2; else each of the three others alike.
     for other, chance in {2: 0.8, 0: 0.1, 3: 0.1}.items():
         assert abs(drawn[other] / n - chance) < 4 * (chance * (1 - chance) / n) ** 0.5

@@ -80,7 +80,8 @@ def test_fedrep_by_hand() -> None:
     h_a, h_b = 1 - 0.5 * (s(1) - 1), 1 - s(2)
     b_a, b_b = 1 - 0.5 * h_a * (s(h_a) - 1), 1 - h_b * s(2 * h_b)
     found = engine.run(
-        two_clients(), algorithm="fedrep", algorithm_options={"head_epochs": 1}, model=models.Split(line(1), line(1)),
+        two_clients(), algorithm="fedrep", algorithm_options={"head_epochs": 1},
+        model=models.BaseHead(line(1), line(1)),
         settings=[{"lr": 0.5}], seeds=[0], path="stack",
         budget=Budget(rounds=1, local_steps=2, batch_size="full", optimizer="sgd", validation=0.0),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from bench.algorithms.global_layers import GlobalLayers
 from bench.models.functional import Exchange, Model
-from bench.models.global_layers import Affine, Attention, Embedding, GatedFeedforward, gl_transformer
+from bench.models.global_layers import Affine, Embedding, GatedFeedforward, MultiHeadAttention, gl_transformer
 from bench.types import SpecError
 
 COVERTYPE = {"d_global": 11, "gate": True, "input_norm": True}
@@ -63,7 +63,7 @@ def test_affine_is_untrained_batch_norm_in_evaluation_mode() -> None:
 
 @pytest.mark.parametrize("features", [7, 16, 31])
 def test_attention_is_torchs(features: int) -> None:
-    ours, theirs = Attention(), nn.MultiheadAttention(16, 8, bias=False, batch_first=True)
+    ours, theirs = MultiHeadAttention(), nn.MultiheadAttention(16, 8, bias=False, batch_first=True)
     theirs.load_state_dict({"in_proj_weight": ours.project.weight, "out_proj.weight": ours.out.weight})
     x = torch.randn(3, features, 16)
     torch.testing.assert_close(samples_last(ours(samples_last(x))), theirs(x, x, x)[0])

@@ -100,7 +100,7 @@ def test_padding_changes_nothing() -> None:
 
 def test_attention_is_torchs() -> None:
     torch.manual_seed(2)
-    attention, x = player.Attention(8), torch.randn(3, 5, 8)
+    attention, x = player.SingleHeadAttention(8), torch.randn(3, 5, 8)
     present = torch.tensor([[True] * 5, [True, True, True, False, False], [True] + [False] * 4])
     q, k, v = ((x @ w.T) for w in attention.weight.chunk(3))
     expected = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=present[:, None])

@@ -1,6 +1,6 @@
 """Tiny models without dropout, named the way the split methods cut them; one output ends in a sigmoid.
 
-``Split`` has weights ``base.*`` and ``head.*``; ``Parallel`` has ``local_extractor.*``, ``global_extractor.*`` and a
+``BaseHead`` has weights ``base.*`` and ``head.*``; ``Parallel`` has ``local_extractor.*``, ``global_extractor.*`` and a
 ``head.*`` on the concatenation (local, global). The builders draw torch's default initial weights from ``seed``.
 """
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Split(nn.Module):
+class BaseHead(nn.Module):
     """A feature extractor and a head after it."""
 
     def __init__(self, base: nn.Module, head: nn.Module) -> None:
@@ -41,14 +41,14 @@ def logistic(inputs: int = 13, outputs: int = 1, *, seed: int = 0) -> nn.Module:
     """Logistic (or softmax) regression: a base without weights and a linear head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Split(nn.Flatten(), _head(inputs, outputs))
+        return BaseHead(nn.Flatten(), _head(inputs, outputs))
 
 
 def mlp(inputs: int = 13, outputs: int = 1, *, hidden: int = 5, batch_norm: bool = False, seed: int = 0) -> nn.Module:
     """One hidden layer with ReLU, after batch-norm where asked."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Split(_extractor(inputs, hidden, batch_norm), _head(hidden, outputs))
+        return BaseHead(_extractor(inputs, hidden, batch_norm), _head(hidden, outputs))
 
 
 def deep(inputs: int = 13, outputs: int = 1, *, hidden: int = 5, seed: int = 0) -> nn.Module:
@@ -56,7 +56,7 @@ def deep(inputs: int = 13, outputs: int = 1, *, hidden: int = 5, seed: int = 0) 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         base = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
-        return Split(base, _head(hidden, outputs))
+        return BaseHead(base, _head(hidden, outputs))
 
 
 def parallel(

@@ -215,7 +215,7 @@ def test_moon_pushes_features_away_from_the_previous_model() -> None:
         site([[(torch.ones(1, 1), torch.tensor([[0.0, y]]))], [(torch.ones(1, 1), torch.zeros(1, 2))]], samples=n)
         for y, n in ((-3.0, 1), (1.0, 3))
     )
-    model = models.Split(line(1.0, 0.0), nn.Identity())
+    model = models.BaseHead(line(1.0, 0.0), nn.Identity())
     trace = moon.run([a, b], model, rounds=2, optimizer="sgd", hyper={"lr": 1.0, "mu": mu}, loss=push)
     assert values(trace, 0, 0, "base.weight") == near([1.0, 0.0])
     moved_a = -mu / 0.5 * chance(1, 1 / sqrt(10)) * 3 / sqrt(10)
@@ -253,7 +253,7 @@ def test_perfcl_terms_on_both_extractors() -> None:
 def test_fedper_shares_the_base_and_keeps_the_head() -> None:
     # y = h b x from b = h = 1.  A: error -2, both 1.2.  B: error 1, both 0.9.  b = (1.2 + 3 * 0.9) / 4 = 0.975
     a, b = site([[batch((1, 3))]], samples=1), site([[batch((1, 0))]], samples=3)
-    trace = fedper.run([a, b], models.Split(line(1.0), head(1.0)), rounds=1, hyper={"lr": 0.1}, **SGD)
+    trace = fedper.run([a, b], models.BaseHead(line(1.0), head(1.0)), rounds=1, hyper={"lr": 0.1}, **SGD)
     assert list(trace.server[0]) == ["base.weight"]
     assert [values(trace, 0, i, "base.weight")[0] for i in range(2)] == near([0.975, 0.975])
     assert [values(trace, 0, i, "head.weight")[0] for i in range(2)] == near([1.2, 0.9])
