@@ -13,7 +13,7 @@ import pandas as pd
 from torch import Tensor, nn
 
 from bench.train import engine
-from bench.train.choice import Path
+from bench.train.path import Path
 from bench.types import CHECKPOINTS, Budget, Federation, SpecError, nearest
 
 Values = float | int | Iterable[float]

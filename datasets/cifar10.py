@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data import cache, cifar, images
-from bench.data.fetch import Asset, find, locate_unpacked
-from bench.data.images import Augment, Normalise
+from bench.data.files import cache
+from bench.data.files.download import Asset, find, locate_unpacked
+from bench.data.readers import cifar, images
+from bench.data.readers.images import Augment, Normalise
 from bench.data.skew import Skew
 from bench.registry import register
 from bench.types import Federation

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from bench.data.cache import Arrays, prepared, remembered
-from bench.data.fetch import Asset, locate
-from bench.data.tables import read_csv, read_numbers
+from bench.data.files.cache import Arrays, prepared, remembered
+from bench.data.files.download import Asset, locate
+from bench.data.readers.tables import read_csv, read_numbers
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, Split, nearest
 

@@ -9,7 +9,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from bench.data.fetch import Asset
+from bench.data.files.download import Asset
 from bench.data.partition import dirichlet
 from bench.registry import register
 from bench.types import Client, Federation, SpecError, Split

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data import idx
-from bench.data.fetch import Asset, locate
-from bench.data.images import Augment, Normalise
+from bench.data.files.download import Asset, locate
+from bench.data.readers import idx
+from bench.data.readers.images import Augment, Normalise
 from bench.data.skew import Skew
 from bench.registry import register
 from bench.types import Federation

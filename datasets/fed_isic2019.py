@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from bench.data import isic2019
-from bench.data.images import Normalise
-from bench.data.photographs import Augment, CentreCrop
+from bench.data.readers.images import Normalise
+from bench.data.readers.photographs import Augment, CentreCrop
 from bench.registry import register
 from bench.types import Client, Federation, Split
 

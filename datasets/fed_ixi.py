@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch.nn.functional import adaptive_avg_pool3d
 
-from bench.data import cache, nifti
-from bench.data.fetch import Asset, locate
-from bench.data.files import find_any, optional, unpacked
-from bench.data.tables import read_table, require_columns
+from bench.data.files import cache
+from bench.data.files.download import Asset, locate
+from bench.data.files.user_files import find_any, optional, unpacked
+from bench.data.readers import nifti
+from bench.data.readers.tables import read_table, require_columns
 from bench.registry import register
 from bench.types import Client, DataError, Federation, Split
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.data.columns import classes, features, words
-from bench.data.fetch import Asset
-from bench.data.own import check_split, hold_out, own_path, require_classes, require_samples, split
-from bench.data.tables import read_table
+from bench.data.files.download import Asset
+from bench.data.readers.columns import classes, features, words
+from bench.data.readers.own_data import check_split, hold_out, own_path, require_classes, require_samples, split
+from bench.data.readers.tables import read_table
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, nearest
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from bench.data.fetch import Asset
-from bench.data.own import check_split, hold_out, own_path, require_classes, require_samples, split
+from bench.data.files.download import Asset
+from bench.data.readers.own_data import check_split, hold_out, own_path, require_classes, require_samples, split
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError
 

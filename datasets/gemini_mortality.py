@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.data import clinical
-from bench.data.fetch import Asset
-from bench.data.files import find_any
-from bench.data.tables import read_table
+from bench.data.files.download import Asset
+from bench.data.files.user_files import find_any
+from bench.data.readers.tables import read_table
 from bench.registry import register
 from bench.types import Federation, SpecError, nearest
 

@@ -12,9 +12,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bench.data import uci_heart
-from bench.data.cache import remembered
-from bench.data.fetch import Asset, locate
-from bench.data.tables import read_numbers
+from bench.data.files.cache import remembered
+from bench.data.files.download import Asset, locate
+from bench.data.readers.tables import read_numbers
 from bench.registry import register
 from bench.types import Client, Federation, SpecError, Split, nearest
 

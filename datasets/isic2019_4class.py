@@ -9,8 +9,8 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from bench.data import isic2019
-from bench.data.images import Normalise
-from bench.data.photographs import Augment, CentreCrop
+from bench.data.readers.images import Normalise
+from bench.data.readers.photographs import Augment, CentreCrop
 from bench.registry import register
 from bench.types import Client, Federation, Split
 

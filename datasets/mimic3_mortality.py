@@ -10,9 +10,9 @@ import pandas as pd
 import torch
 from sklearn.model_selection import train_test_split
 
-from bench.data import text
-from bench.data.fetch import Asset
-from bench.data.files import find_any
+from bench.data.files.download import Asset
+from bench.data.files.user_files import find_any
+from bench.data.readers import text
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, Split, nearest
 
@@ -76,8 +76,8 @@ def mimic3_mortality(
 
     ``x`` is (n, length) int64 with at most 512 tokens, 0 is padding. ``source`` "files" reads MIMIC-III's tables,
     "synthetic" makes SYNTHETIC notes. ``tokenizer`` is the place of a tokenizer.json below the data folder; without
-    one words are hashed (see :func:`bench.data.text.tokenizer`). ``embeddings`` is the place of its vectors, from which
-    models of tokens then begin (see :class:`bench.data.text.Embeddings`).
+    one words are hashed (see :func:`bench.data.readers.text.tokenizer`). ``embeddings`` is the place of its vectors,
+    from which models of tokens then begin (see :class:`bench.data.readers.text.Embeddings`).
     """
     if source not in SOURCES:
         raise SpecError(f"source = {source!r}: {nearest(str(source), SOURCES)}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.data.fetch import Asset, locate
-from bench.data.images import Normalise
-from bench.data.npz import medmnist
+from bench.data.files.download import Asset, locate
+from bench.data.readers.images import Normalise
+from bench.data.readers.npz import medmnist
 from bench.data.skew import Skew, merged_and_split
 from bench.registry import register
 from bench.types import Federation

@@ -10,9 +10,9 @@ import pandas as pd
 import torch
 from sklearn.model_selection import train_test_split
 
-from bench.data import text
-from bench.data.fetch import Asset
-from bench.data.files import find_any
+from bench.data.files.download import Asset
+from bench.data.files.user_files import find_any
+from bench.data.readers import text
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, Split, nearest
 
@@ -45,8 +45,8 @@ def sent140(
 
     ``users`` "as_published" are the last 15 of the 50 with the most tweets, as in PLayer-FL's code, "top_15" the first,
     as in its text. ``tokenizer`` is the place of a tokenizer.json below the data folder; without one words are hashed
-    (see :func:`bench.data.text.tokenizer`). ``embeddings`` is the place of its vectors, from which models of tokens
-    then begin (see :class:`bench.data.text.Embeddings`).
+    (see :func:`bench.data.readers.text.tokenizer`). ``embeddings`` is the place of its vectors, from which models of
+    tokens then begin (see :class:`bench.data.readers.text.Embeddings`).
     """
     if users not in CHOICES:
         raise SpecError(f"users = {users!r}: {nearest(str(users), CHOICES)}")

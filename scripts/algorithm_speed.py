@@ -24,7 +24,7 @@ from torch.nn import functional
 from bench.registry import catalogue, load
 from bench.settings import fitting
 from bench.train import engine
-from bench.train.choice import Path
+from bench.train.path import Path
 from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
 
 TURNS = 3

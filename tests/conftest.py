@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from bench import cli
+from bench.cli import main
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("no clock", deadline=None)
@@ -40,7 +40,7 @@ def command(monkeypatch, capsys):
     def command(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["silobench", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            main.main()
         out, err = capsys.readouterr()
         return int(end.value.code or 0), out, err
 

@@ -20,8 +20,10 @@ import pandas as pd
 import pytest
 import torch
 
-from bench import cli, registry
-from bench.data import cards, load_dataset
+from bench import registry
+from bench.cli import main
+from bench.data import load_dataset
+from bench.data.files import cards
 from bench.train import engine
 from bench.types import Budget, SpecError
 from tests.train.toy import federation
@@ -97,7 +99,7 @@ def silobench(
     def silobench(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["silobench", *arguments])
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            main.main()
         return int(end.value.code or 0), *capsys.readouterr()
 
     return silobench
@@ -246,6 +248,6 @@ def test_a_package_that_cannot_be_read_is_one_line(
         registry.catalogue("models")
     monkeypatch.setattr(sys, "argv", ["silobench", "list", "models"])
     with pytest.raises(SystemExit) as end:
-        cli.main()
+        main.main()
     assert end.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -99,6 +99,6 @@ def test_unsafe_lines_are_seen(line):
 
 def test_command_and_reports_start_without_torch():
     """Torch takes seconds to import; only what trains may do so."""
-    code = "import sys, bench, bench.cli, bench.report; print('torch' in sys.modules)"
+    code = "import sys, bench, bench.cli.main, bench.report; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

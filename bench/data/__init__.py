@@ -19,9 +19,10 @@ SHARE = "subsample"  # an option of every data set
 def load_dataset(name: str, root: str | Path | None = None, **options: Any) -> Federation:
     """The registered data set ``name`` as a federation that holds all its options, defaults included.
 
-    Raw files are looked for in ``root`` first (see :func:`bench.data.fetch.locate`). "flamby:<task>" names a task of
-    an installed FLamby (see :mod:`bench.data.flamby`). Of every data set ``subsample`` keeps a share only. Raises
-    :class:`SpecError` for an unknown data set or option and :class:`DataError` for a missing or damaged file.
+    Raw files are looked for in ``root`` first (see :func:`bench.data.files.download.locate`). "flamby:<task>" names a
+    task of an installed FLamby (see :mod:`bench.data.flamby`). The option ``subsample`` keeps a share of the
+    samples. Raises :class:`SpecError` for an unknown data set or option, :class:`DataError` for a missing or damaged
+    file.
     """
     adapter = _adapter(name)
     defaults = {key: p.default for key, p in inspect.signature(adapter).parameters.items() if key != "root"}

@@ -19,8 +19,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import f_classif
 from sklearn.preprocessing import MaxAbsScaler
 
-from bench.data.columns import MOST_LEVELS, words
-from bench.data.tables import numbers, place
+from bench.data.readers.columns import MOST_LEVELS, words
+from bench.data.readers.tables import numbers, place
 from bench.types import Client, DataError, Split, nearest
 
 ROLES = ("hospital", "part", "target")

@@ -14,10 +14,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from bench.data import cache, photographs
-from bench.data.fetch import Asset, locate
-from bench.data.files import find_any, unpacked
-from bench.data.tables import read_csv
+from bench.data.files import cache
+from bench.data.files.download import Asset, locate
+from bench.data.files.user_files import find_any, unpacked
+from bench.data.readers import photographs
+from bench.data.readers.tables import read_csv
 from bench.types import DataError
 
 LICENCE = "CC BY-NC 4.0"

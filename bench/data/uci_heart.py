@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data.fetch import Asset, locate
+from bench.data.files.download import Asset, locate
 from bench.types import DataError
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/"

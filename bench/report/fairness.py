@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median, pvariance
 
-from bench.report.stats import defined
+from bench.report.statistics import defined
 from bench.types import SilobenchError
 
 Scores = Sequence[float | None]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bench.report.scores import Record
-from bench.report.table import Table
+from bench.report.tables.table import Table
 from bench.types import Chosen
 
 VARIES = "(differs by run)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from bench.report import curves, stats
+from bench.report import learning_curves, statistics
 from bench.types import CHECKPOINTS, SpecError
 
 Record = Mapping[str, Any]
@@ -15,8 +15,8 @@ HEADINGS = {
     "latest": "Latest",
     "global": "Server (global)",
     "local": "Local",
-    curves.ORACLE: "Best test round (oracle)",
-    curves.VALIDATED: "Best validated round",
+    learning_curves.ORACLE: "Best test round (oracle)",
+    learning_curves.VALIDATED: "Best validated round",
 }
 SHOWN = tuple(HEADINGS)
 LOWER_IS_BETTER = frozenset({"loss"})
@@ -54,12 +54,12 @@ def _along(record: Record, metric: str, checkpoint: str, model: int | None) -> d
     """Scores in the round of the learning curve that the rule ``checkpoint`` picks."""
     if model is not None:
         raise SpecError(f"record {record['run']}: no {checkpoint} of model {model}; curves are of clients' own models")
-    if checkpoint == curves.VALIDATED:
-        best = curves.validated(record["curves"], record["aggregated"], metric)
+    if checkpoint == learning_curves.VALIDATED:
+        best = learning_curves.validated(record["curves"], record["aggregated"], metric)
     elif sign(metric) < 0:
-        raise SpecError(f"{metric}: its {checkpoint} would be the worst; show {curves.VALIDATED!r}")
+        raise SpecError(f"{metric}: its {checkpoint} would be the worst; show {learning_curves.VALIDATED!r}")
     else:
-        best = curves.bmcta(record["curves"], metric)
+        best = learning_curves.bmcta(record["curves"], metric)
     return dict(enumerate(best.scores))
 
 
@@ -74,6 +74,6 @@ def run_mean(
     }
     if not scores:
         return None
-    return stats.mean(
+    return statistics.mean(
         list(scores.values()), [record["test_sizes"][client] for client in scores] if weights == "test_size" else None
     )

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from bench.spec.keys import Id, Section
 
-# The last two are rounds of the learning curve, see bench.report.curves; the first of them looks at test samples.
+# The last two are rounds of the learning curve (bench.report.learning_curves); the first of them uses test samples.
 Checkpoint = Literal["latest", "global", "local", "best-test (oracle)", "best-val"]
 Weights = Literal["equal", "test_size"]
 Names = Annotated[list[str], Field(min_length=1)]
@@ -42,7 +42,7 @@ class RowSection(Section):
 class TableSection(Section):
     """A table to make; without ``metric`` the data set's own. ``printed`` is table:dataset:metric of the paper.
 
-    What the other keys mean is said by :class:`bench.report.table.TableSpec`.
+    What the other keys mean is said by :class:`bench.report.tables.table.TableSpec`.
     """
 
     id: Id

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from bench.data import cards
+from bench.data.files import cards
 from bench.spec import StudySpec, options_by_name
 from bench.sweep import calibration, work
 from bench.sweep.calibration import Cost

@@ -23,14 +23,14 @@ PASSING = 32  # times the weights that are trained at once: a round of APFL with
 BACKWARD = 3  # times what a forward pass keeps, until a local step is over
 # Models are taken for stacked that in a local step keep fewer numbers, and multiply their weights fewer times. Of those
 # in docs/design-notes.md stacked ones come to 27,000 and 1.6e6 at most, looped ones to 126,000 or 1e7 at least. To
-# count as bench.train.choice does, a step would have to be traced.
+# count as bench.train.path does, a step would have to be traced.
 STACKED_KEEP, STACKED_MULTIPLY = 1e5, 3e6
 
 
 def needed(population: Population, federation: Federation) -> int:
     """Bytes for a process that trains the population on data like those of ``federation``."""
     from bench.train import batches
-    from bench.train.race import STACKED_WEIGHTS
+    from bench.train.driver import STACKED_WEIGHTS
 
     budget, clients = population.runs[0].budget, federation.clients
     try:

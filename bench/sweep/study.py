@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from bench import registry, settings
-from bench.data import fetch
-from bench.data.facts import Facts, facts
+from bench.data.files import download
+from bench.data.metadata import Facts, facts
 from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep import search
 from bench.sweep.plan import Population, lasting, plan
@@ -54,7 +54,7 @@ def on_record(
     study: StudySpec, records: Records, root: Path | None = None, methods: Collection[str] | None = None
 ) -> dict[str, Search]:
     """The runs of a study by method as far as they are among the ``records``; nothing is trained or downloaded."""
-    with fetch.forbidden("looking at records"):
+    with download.forbidden("looking at records"):
         askers = _askers(study, methods, root)
         while asked := [asker for asker in askers if asker.ask(records)]:
             # What is asked for next depends on these; what is there of them is all there is to show.

@@ -62,7 +62,7 @@ def train(population: Population, site: Site, tell: Tell = lambda finished, roun
     """The records of all runs of the population, in its order; of one with rungs, those of settings as they ended."""
     from bench.native import keep_freed_memory
     from bench.train import engine
-    from bench.train.snapshot import Keeping
+    from bench.train.snapshots import Keeping
 
     common = population.runs[0]
     federations = [site.federation(run) for run in population.first]

@@ -18,12 +18,12 @@ from bench.models.functional import Model, torch_seed
 from bench.rng import derive
 from bench.settings import fitting, resolve
 from bench.train import metrics, task
-from bench.train.choice import Path, choose
-from bench.train.population import Population
-from bench.train.race import Race, Tell
+from bench.train.driver import Race, Tell
+from bench.train.path import Path, choose
 from bench.train.rounds import Rounds
-from bench.train.running import Trained
-from bench.train.snapshot import Keeping
+from bench.train.run_batch import Population
+from bench.train.snapshots import Keeping
+from bench.train.state import Trained
 from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
 
 

@@ -20,7 +20,7 @@ from torch.func import vmap
 from torch.utils import _pytree as pytree
 
 from bench.train.batches import Samples
-from bench.train.capture import Captured
+from bench.train.trace.capture import Captured
 
 Grid = Any
 Hook = Callable[..., Any]

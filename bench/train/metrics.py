@@ -2,7 +2,7 @@
 
 ``p`` is the probability of class 1 (n, 1) of a binary task, or of every class (n, k); ``y`` (n,) are class numbers.
 Metrics that are averaged over classes come in variants that differ in what a class counts of which the client has no
-samples. The metric ``loss`` is the task's training loss, see :mod:`bench.train.testing`.
+samples. The metric ``loss`` is the task's training loss, see :mod:`bench.train.evaluate`.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from torch import Tensor
 from bench.algorithms.player_fl import trained_weights
 from bench.models.functional import Model
 from bench.train import layers
-from bench.train.population import Population
 from bench.train.rounds import Rounds
-from bench.train.running import Trained
+from bench.train.run_batch import Population
+from bench.train.state import Trained
 from bench.types import SpecError
 
 VECTORS = 10  # of Hutchinson's estimate

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Optimizer, Site, Tree
 from bench.rng import derive
-from bench.train import batches, testing
+from bench.train import batches, evaluate
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS, Restarted
-from bench.train.population import Population
-from bench.train.running import Running, Trained
+from bench.train.run_batch import Population
+from bench.train.state import Running, Trained
 from bench.types import CHECKPOINTS
 
 Number = dict[str, Tensor]
@@ -163,7 +163,7 @@ class Rounds:
             best=best,
             checkpoints=checkpoints,
             losses=[*trained.losses, torch.where(self.validation_weights > 0, loss, torch.nan)],
-            curves=[*trained.curves, testing.curve_point(self, personal)] if tested else trained.curves,
+            curves=[*trained.curves, evaluate.curve_point(self, personal)] if tested else trained.curves,
             diverged={**self._diverged(round_, personal, loss), **trained.diverged},
             untuned=untuned,
         )

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench.models.functional import Model
-from bench.train.capture import last_operation, own_draws
+from bench.train.trace.capture import last_operation, own_draws
 from bench.types import Client, Federation, SpecError, nearest
 
 OutputKind = Literal["probability", "log_probability", "logit"]

@@ -76,7 +76,7 @@ def _travels(weight: str, kind: Any) -> bool:
 
 def test_the_list_says_everything_of_an_algorithm_without_importing_it() -> None:
     code = (
-        "import atexit, sys; from bench.cli import main\n"
+        "import atexit, sys; from bench.cli.main import main\n"
         "atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))\nmain()"
     )
     run = subprocess.run(

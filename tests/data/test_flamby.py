@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.data import cards, holdings, load_dataset
+from bench.data import load_dataset
+from bench.data.files import cards, inventory
 from bench.types import DataError, SpecError
 
 
@@ -143,8 +144,8 @@ def test_the_card_of_an_unknown_task_names_the_nearest():
 
 @stand_in
 def test_nothing_of_flamby_is_kept_here():
-    assert list(holdings.examine("flamby:fed_ixi")) == []
-    assert holdings.discard_damaged("flamby:fed_ixi") == []
+    assert list(inventory.examine("flamby:fed_ixi")) == []
+    assert inventory.discard_damaged("flamby:fed_ixi") == []
 
 
 def test_without_flamby_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from bench.data import isic2019, load_dataset, photographs
+from bench.data import isic2019, load_dataset
+from bench.data.readers import photographs
 from bench.registry import load
 from bench.types import DataError
 

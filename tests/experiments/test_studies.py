@@ -16,8 +16,8 @@ import torch
 
 from bench import registry, spec
 from bench.data import load_dataset
-from bench.data.facts import Facts
-from bench.report import making
+from bench.data.metadata import Facts
+from bench.report import publish
 from bench.spec import Method, StudySpec, printed
 from bench.spec.toml import parse
 from bench.sweep import study as running
@@ -26,7 +26,7 @@ from bench.sweep.executors import InProcess
 from bench.sweep.runner import Runner
 from bench.sweep.store import Store
 from bench.train import engine
-from bench.train.population import Population
+from bench.train.run_batch import Population
 from bench.types import Budget, Client, Federation, Split
 
 FOLDER = registry.folder("experiments")
@@ -470,7 +470,7 @@ def test_every_table_and_figure_is_made(name: str, tmp_path: Path, capsys: pytes
         )
 
     figures = study.figures if name in DRAWN else []
-    assert making.write(study, found, study.tables, figures, tmp_path / "made", counts)
+    assert publish.write(study, found, study.tables, figures, tmp_path / "made", counts)
     for ids, suffixes in ((study.tables, (".md", ".csv", ".tex", ".html")), (figures, (".pdf", ".png"))):
         made = itertools.product(ids, suffixes)
         assert all((tmp_path / "made" / f"{each}{suffix}").is_file() for each, suffix in made)

@@ -13,17 +13,17 @@ import torch
 
 from bench import spec
 from bench.data import load_dataset
-from bench.data.fetch import Asset, locate
-from bench.report import compare
-from bench.report.build import build
-from bench.report.table import Row, TableSpec
+from bench.data.files.download import Asset, locate
+from bench.report.tables import compare
+from bench.report.tables.build import build
+from bench.report.tables.table import Row, TableSpec
 from bench.sweep.executors import Done
 from bench.sweep.runner import Runner
 from bench.sweep.select import choose
 from bench.sweep.store import Store
-from bench.train.snapshot import Snapshot
+from bench.train.snapshots import Snapshot
 from bench.types import DataError, Federation, SilobenchError, Split
-from tests.data.test_cache import Filler, ask
+from tests.data.files.test_cache import Filler, ask
 from tests.reliability import toy_sweep
 from tests.sweep.scripted import Scripted, population, trained
 from tests.sweep.test_study import run_study, serve

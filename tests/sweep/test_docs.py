@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from bench import cli, spec
+from bench import spec
+from bench.cli import main
 from bench.sweep.study import populations
 from bench.types import Budget
 
@@ -33,5 +34,5 @@ def test_its_table_of_a_budget_is_whole():
 @pytest.mark.parametrize("line", [line.strip() for line in TEXT.splitlines() if line.startswith("    silobench ")])
 def test_its_commands_can_be_parsed(line):
     name, *arguments = line.partition("#")[0].split()[1:]
-    command = typer.main.get_command(cli.app).commands[name]
+    command = typer.main.get_command(main.app).commands[name]
     command.make_context(name, arguments)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench import spec
-from bench.data.facts import Facts
+from bench.data.metadata import Facts
 from bench.sweep import calibration, work
 from bench.sweep import estimate as estimating
 from bench.sweep import study as running

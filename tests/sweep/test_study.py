@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench import spec
-from bench.data.facts import Facts
+from bench.data.metadata import Facts
 from bench.sweep import study as running
 from bench.sweep import work
 from bench.sweep.executors import InProcess

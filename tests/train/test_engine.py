@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from bench import native, registry
-from bench.train import engine, race
-from bench.train.capture import Captured
+from bench.train import driver, engine
 from bench.train.mapping import Mapper
+from bench.train.trace.capture import Captured
 from bench.types import Budget, Client, Federation, Outcome, Split
 from tests.train.toy import federation
 
@@ -80,7 +80,7 @@ def test_outcomes_are_in_settings_major_order(path: str) -> None:
 def test_several_stacks_give_the_numbers_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = [{"lr": lr} for lr in (0.01, 0.02, 0.05, 0.1, 0.2)]
     together = train(settings=settings)
-    monkeypatch.setattr(race, "STACKED_WEIGHTS", 2 * 2 * 3 * 151)  # two settings x two seeds x three clients
+    monkeypatch.setattr(driver, "STACKED_WEIGHTS", 2 * 2 * 3 * 151)  # two settings x two seeds x three clients
     parts = engine.run(
         federation(), algorithm="fedavg", model="mlp", settings=settings, seeds=[2, 9], budget=BUDGET, path="stack"
     )

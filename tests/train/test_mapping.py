@@ -6,7 +6,7 @@ import pytest
 
 from bench.algorithms.scaffold import Scaffold
 from bench.train import engine
-from bench.train.choice import Path
+from bench.train.path import Path
 from bench.types import Budget, Outcome
 from tests.train.toy import federation
 

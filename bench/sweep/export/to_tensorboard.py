@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.data.files import optional
+from bench.data.files.user_files import optional
 from bench.sweep.reading import Record, means, names, own_metric
 from bench.sweep.select import best_validation
 

@@ -1,0 +1,1 @@
+"""Commands of ``silobench``: each module parses arguments, calls the package and prints."""

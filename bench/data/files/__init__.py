@@ -1,0 +1,1 @@
+"""Raw files: download, checksums, archives, caches and data set cards."""

@@ -1,0 +1,1 @@
+"""Audit of a paper: its claims checked against the numbers that it prints."""

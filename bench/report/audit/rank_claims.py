@@ -1,0 +1,199 @@
+"""Claims about ranks: mean ranks, Friedman's test, and who leads. See :mod:`bench.report.audit.claims`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from bench.report import ranks
+from bench.report.audit.claims import SLACK, Checked, Part, Printed, Where, every, half_unit, kind, near, words
+from bench.types import SpecError
+
+MEAN_RANK = "mean_rank"  # the data set that a table's printed mean ranks are filed under
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A table's ``values`` (data sets, methods), the higher the better, and its ``printed`` mean ranks (methods,)."""
+
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    values: NDArray[np.float64]
+    printed: NDArray[np.float64]
+
+
+def _columns(printed: Printed, where: Where, lower: bool) -> Columns:
+    cells = printed.select(where)
+    told = {cell.method: cell.value for cell in cells if cell.dataset == MEAN_RANK}
+    found = {(cell.dataset, cell.method): cell.value for cell in cells if cell.dataset != MEAN_RANK}
+    datasets, methods = (tuple(dict.fromkeys(key[part] for key in found)) for part in (0, 1))
+    for dataset, method in product(datasets, methods):
+        if (dataset, method) not in found:
+            raise SpecError(f"nothing is printed of {method} on {dataset} in {words(where)}; ranks need every value")
+    values = np.array([[found[dataset, method] for method in methods] for dataset in datasets])
+    ranks_told = np.array([told.get(method, np.nan) for method in methods])
+    return Columns(datasets, methods, -values if lower else values, ranks_told)
+
+
+class Slip(NamedTuple):
+    """One printed value that, were it another, would explain more of the table."""
+
+    dataset: int
+    method: int
+    value: float
+    fits: int
+
+
+@kind
+def mean_rank(
+    printed: Printed,
+    cells: Where,
+    lower: bool = False,
+    exact: bool = False,
+    slip: Literal["power of ten", "other value"] | None = None,
+) -> Checked:
+    """The printed mean ranks are those of the printed values, ties sharing their mean rank.
+
+    ``lower`` says that lower values are better. Values printed alike may have differed before rounding, so a rank that
+    some order among them gives follows too, unless the printed values are ``exact``. With ``slip`` the single misprint
+    (a wrong power of ten that took a value away from the middle of its column, or another value of the column) is
+    looked for that explains most ranks.
+    """
+    table = _columns(printed, cells, lower)
+    least, average, most = _bounds(table.values)
+    fits = _fits(table.values, table.printed, exact)
+    parts = [
+        Part(
+            method,
+            f"{told:.1f}",
+            f"{mean:.2f}" + ("" if exact or low == high else f" ({low:.2f} to {high:.2f} by rounding)"),
+            bool(fit),
+        )
+        for method, told, mean, low, high, fit in zip(
+            table.methods, table.printed, average, least, most, fits, strict=True
+        )
+    ]
+    why = f"{fits.sum()} of {len(fits)} follow"
+    if slip and not fits.all() and (found := _slip(table, exact, slip)):
+        value = -found.value if lower else found.value
+        why += (
+            f"; {found.fits} would if {table.methods[found.method]} on {table.datasets[found.dataset]} had {value:.2g} "
+            f"for {abs(table.values[found.dataset, found.method]):.2g}"
+        )
+    return every(parts, why)
+
+
+def _bounds(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The least mean rank of each method (k,) when ties are broken in its favour, the shared one, and the most."""
+    higher = (values[:, None, :] > values[:, :, None]).sum(axis=2)
+    alike = (values[:, None, :] == values[:, :, None]).sum(axis=2) - 1
+    least, most = (1 + higher).mean(axis=0), (1 + higher + alike).mean(axis=0)
+    return least, (least + most) / 2, most
+
+
+def _fits(values: NDArray[np.float64], told: NDArray[np.float64], exact: bool) -> NDArray[np.bool_]:
+    """Which of the mean ranks ``told`` (k,), printed with one digit, can be had from ``values`` (datasets, k)."""
+    least, average, most = _bounds(values)
+    unit = half_unit(0.1) + SLACK
+    if exact:
+        return np.abs(average - told) <= unit
+    return (told >= least - unit) & (told <= most + unit)
+
+
+def _slip(table: Columns, exact: bool, slip: str) -> Slip | None:
+    """The one changed value with which most ranks fit; None if none explains more, or several as much."""
+    now = int(_fits(table.values, table.printed, exact).sum())
+    found = []
+    for dataset, method, value in _others(table.values, slip):
+        changed = table.values.copy()
+        changed[dataset, method] = value
+        found.append(Slip(dataset, method, value, int(_fits(changed, table.printed, exact).sum())))
+    best = max((one.fits for one in found), default=0)
+    explaining = [one for one in found if one.fits == best]
+    return explaining[0] if best > now and len(explaining) == 1 else None
+
+
+def _others(values: NDArray[np.float64], slip: str) -> Iterator[tuple[int, int, float]]:
+    for (dataset, method), value in np.ndenumerate(values):
+        column = values[dataset]
+        if slip == "other value":
+            yield from ((dataset, method, float(other)) for other in np.unique(column) if other != value)
+            continue
+        if not column.all():
+            continue  # no power of ten is near 0
+        middle = np.median(np.log10(np.abs(column)))
+        for factor in (0.1, 10.0):
+            if abs(np.log10(abs(value * factor)) - middle) < abs(np.log10(abs(value)) - middle):
+                yield dataset, method, float(value * factor)
+
+
+@kind
+def friedman(printed: Printed, cells: Where, p: str, lower: bool = False) -> Checked:
+    """Friedman's test over data sets has the p-value at path ``p`` of paper.toml ("< 0.005" or "0.043").
+
+    The remark gives what else the number may be: Iman and Davenport's correction, the test on the printed mean ranks,
+    and the test with data sets taken for methods.
+    """
+    table = _columns(printed, cells, lower)
+    told = str(printed.fact(p))
+    proper = ranks.rank(table.methods, table.values)
+    _, turned = ranks.friedman_as_published(table.methods, table.values)
+    part = Part("p, methods compared over data sets", told, f"{proper.p:.3g}", _is(proper.p, told))
+    from_ranks = ""
+    if np.isfinite(table.printed).all():
+        k, n = len(table.methods), len(table.datasets)
+        chi2 = 12 * n / (k * (k + 1)) * ((table.printed**2).sum() - k * (k + 1) ** 2 / 4)
+        from_ranks = f"of the printed mean ranks {scipy.stats.chi2.sf(chi2, k - 1):.3g}, "
+    fits = "as printed" if _is(turned, told) else "not as printed either"
+    return every(
+        [part], f"Iman-Davenport {proper.f_p:.3g}, {from_ranks}data sets taken for methods {turned:.3g} ({fits})"
+    )
+
+
+def _is(p: float, told: str) -> bool:
+    bound = told.removeprefix("<").strip()
+    try:
+        value = float(bound)
+    except ValueError:
+        raise SpecError(f'{told!r} in paper.toml: expected a p-value such as "0.043" or "< 0.005"') from None
+    return p < value if bound != told else near(p, value)
+
+
+@kind
+def leads(printed: Printed, cells: Where, method: str, lower: bool = False) -> Checked:
+    """``method`` has the best mean rank, of those printed and of those that the printed values have."""
+    table = _columns(printed, cells, lower)
+    _, average, _ = _bounds(table.values)
+    parts = []
+    for name, values in (("printed mean ranks", table.printed), ("mean ranks of the printed values", average)):
+        first, second = np.argsort(values, kind="stable")[:2]
+        text = f"{table.methods[first]} {values[first]:.2f}, then {table.methods[second]} {values[second]:.2f}"
+        parts.append(Part(f"best of the {name}", method, text, table.methods[first] == method))
+    return every(parts)
+
+
+@kind
+def apart(printed: Printed, cells: Where, method: str, lower: bool = False) -> Checked:
+    """The mean rank of ``method`` is better than that of every other by more than chance (Nemenyi, 0.05)."""
+    table = _columns(printed, cells, lower)
+    report = ranks.rank(table.methods, table.values)
+    own = table.methods.index(method)
+    parts = [
+        Part(
+            f"{method} before {other}",
+            "p < 0.05",
+            f"{report.average[own]:.2f} against {report.average[i]:.2f}, p = {report.pairwise[own, i]:.2g}",
+            bool(report.average[i] - report.average[own] > report.critical_difference),
+        )
+        for i, other in enumerate(table.methods)
+        if i != own
+    ]
+    held = sum(part.follows for part in parts)
+    why = f"{held} of {len(parts)}; mean ranks differ at 0.05 when more than {report.critical_difference:.2f} apart"
+    return every(parts, why)

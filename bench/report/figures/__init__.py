@@ -1,0 +1,1 @@
+"""Figures as vector PDF and PNG files."""

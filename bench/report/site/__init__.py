@@ -1,0 +1,1 @@
+"""HTML report over all results."""

@@ -1,0 +1,97 @@
+"""Means, medians and their intervals over the runs of one method.
+
+What the papers print after "±" or in parentheses: PLayer-FL the half width of a bootstrapped interval of the median
+(:func:`bootstrap`), Global Layers the radius of a normal interval (:func:`normal_radius`), FENDA-FL a radius whose
+formula neither its text nor its code gives, so tables show t and normal side by side; APPLE has single runs and prints
+none. No interval is ever made of fewer than two values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy  # its parts load on first use, which keeps `import bench.report.tables.build` quick
+
+
+def defined(values: Iterable[float | None]) -> list[float]:
+    """The values without those that are undefined (None)."""
+    return [value for value in values if value is not None]
+
+
+def mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """The mean of at least one value, each counting the same or by its weight; never outside their range."""
+    # 7 x 0.1 / 7 can round to just above 0.1; a mean above its maximum would be a lie, however small.
+    return min(max(fmean(values, weights), min(values)), max(values))
+
+
+def sd(values: Sequence[float]) -> float | None:
+    """Standard deviation with n - 1 in the denominator; None for fewer than two values."""
+    return stdev(values) if len(values) > 1 else None
+
+
+def t_radius(values: Sequence[float], level: float = 0.95) -> float | None:
+    """Radius of the t interval of the mean (n - 1 degrees of freedom); None for fewer than two values."""
+    spread = sd(values)
+    if spread is None:
+        return None
+    quantile = scipy.stats.t.ppf((1 + level) / 2, len(values) - 1)
+    return float(quantile * spread / math.sqrt(len(values)))
+
+
+def further_run(radius: float | None, n: int) -> float | None:
+    """Radius of the prediction interval for one further value, from the t interval's ``radius`` over ``n`` values."""
+    return None if radius is None else radius * math.sqrt(n + 1)
+
+
+def normal_share(n: int, level: float = 0.95) -> float:
+    """The normal interval's radius as a share of the t interval's, over ``n`` values (at least two)."""
+    return float(scipy.stats.norm.ppf((1 + level) / 2) / scipy.stats.t.ppf((1 + level) / 2, n - 1))
+
+
+def normal_radius(values: Sequence[float], level: float = 0.95) -> float | None:
+    """Radius of the normal interval of the mean, 1.96 sd / sqrt(n); None for fewer than two values."""
+    radius = t_radius(values, level)
+    return None if radius is None else radius * normal_share(len(values), level)
+
+
+class Interval(NamedTuple):
+    """An interval that need not be symmetric; its ``radius`` is half its width."""
+
+    low: float
+    high: float
+
+    @property
+    def radius(self) -> float:
+        return (self.high - self.low) / 2
+
+
+def bootstrap(
+    values: Sequence[float],
+    of: Literal["mean", "median"] = "mean",
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval | None:
+    """Percentile bootstrap interval of the mean or the median; None for fewer than two values.
+
+    It depends on the values and the ``seed``, not on the values' order. The defaults of ``level`` and ``resamples``
+    are those of PLayer-FL's code, which draws without a seed and prints 0 for fewer than five runs.
+    """
+    if len(values) < 2:
+        return None
+    found = scipy.stats.bootstrap(
+        (np.sort(values),),
+        {"mean": np.mean, "median": np.median}[of],
+        confidence_level=level,
+        n_resamples=resamples,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    # The mean of equal values can miss them in the last bit.
+    low, high = sorted(float(np.clip(end, min(values), max(values))) for end in (found.low, found.high))
+    return Interval(low, high)

@@ -1,0 +1,1 @@
+"""Tables: rows, cells, comparison with the printed numbers, and rendering."""

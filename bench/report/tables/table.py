@@ -1,0 +1,223 @@
+"""Tables: the rows asked for and the cells that fill them (see bench.report.tables.build)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from bench.report.learning_curves import ORACLE
+from bench.report.scores import SHOWN, Weights, sign
+from bench.spec import PAPER
+from bench.types import SpecError, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ["table", "dataset", "metric", "method", "checkpoint", "client"]
+COLUMNS += ["mean", "ci95", "n_seeds", "printed", "printed_ci95", "verdict"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: ``method`` as printed, made from the chosen setting named ``of``.
+
+    ``score`` "own" tests client i's model on client i (the one model of a pooled run on every client); "model 0" tests
+    client 0's model on every client. ``metric`` is the row's own where it is not the table's. Without ``compared`` the
+    printed numbers are of something else than ours, and stand beside them without a verdict.
+    """
+
+    method: str
+    of: str
+    score: str = "own"
+    checkpoints: tuple[str, ...] = ("global", "local")
+    metric: str | None = None
+    compared: bool = True
+
+    def __post_init__(self) -> None:
+        kind, _, number = self.score.partition(" ")
+        if self.score != "own" and not (kind == "model" and number.isdecimal()):
+            raise SpecError(f'row {self.method}: score = {self.score!r}: expected "own" or "model <client number>"')
+        for checkpoint in self.checkpoints:
+            if checkpoint not in SHOWN:
+                raise SpecError(f"row {self.method}: checkpoint {checkpoint!r}: {nearest(checkpoint, SHOWN)}")
+        if not self.checkpoints:
+            raise SpecError(f"row {self.method}: checkpoints is empty; name some of {', '.join(SHOWN)}")
+
+    @property
+    def model(self) -> int | None:
+        """The one client whose model is tested everywhere; None for "own"."""
+        return None if self.score == "own" else int(self.score.split()[1])
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What a table shows. ``silo`` names the row others are held against, ``baselines`` those never given an asterisk.
+
+    ``ranks`` adds rank tests over the clients; ``digits`` are the decimals shown (csv keeps them all). ``one_run``
+    says that each printed number is of a single run, whatever the paper says of repetitions: it is then held against
+    the interval in which one further run of ours would fall.
+
+    ``columns`` are checkpoints, or the clients (``block`` names what they are, in the plural) beside all of them,
+    whose ``summary`` is the mean or the mean rank. ``value`` is what a cell shows: the "mean" score over clients,
+    ``weights`` saying how they count, then the ``center`` over runs, with the radius of an ``interval``; "fairness",
+    the variance over clients of their medians over runs (PLayer-FL, equation A.5); "participation", the share of
+    clients better off than with both methods ``against`` (A.6); or a count.
+
+    ``profile`` is "paper" or names a shorter study, which is not held against printed numbers; ``searched`` says in
+    words how settings were found.
+    """
+
+    id: str
+    title: str
+    dataset: str
+    metric: str
+    rows: tuple[Row, ...]
+    silo: str | None = "Silo"
+    baselines: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    ranks: bool = False
+    digits: int = 3
+    one_run: bool = False
+    columns: Literal["checkpoints", "clients"] = "checkpoints"
+    block: str = "clients"
+    summary: Literal["mean", "rank"] = "mean"
+    value: Literal["mean", "fairness", "participation", "parameters", "floats_up", "floats_down"] = "mean"
+    against: tuple[str, ...] = ()
+    center: Literal["mean", "median"] = "mean"
+    interval: Literal["t", "normal", "bootstrap"] = "t"
+    weights: Weights = "equal"
+    profile: str = PAPER
+    searched: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [row.method for row in self.rows]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if not names or twice:
+            fault = f"row {twice[0]!r} stands twice" if twice else "no rows"
+            raise SpecError(f"table {self.id}: {fault}; give one row for each method")
+        for baseline in self.baselines:
+            if baseline not in names:
+                raise SpecError(f"table {self.id}: baselines: no row {baseline!r}: {nearest(baseline, names)}")
+
+    def metric_of(self, row: Row) -> str:
+        """The metric that a row is scored by."""
+        return row.metric or self.metric
+
+    @property
+    def compared(self) -> frozenset[str]:
+        """The methods whose printed numbers ours are held against."""
+        return frozenset(row.method for row in self.rows if row.compared)
+
+    @property
+    def by_client(self) -> bool:
+        """Whether single clients have numbers of their own."""
+        return self.value == "mean" or self.columns == "clients"
+
+    @property
+    def sign(self) -> Literal[1, -1]:
+        """What a number of the table is multiplied by so that higher is better."""
+        if self.value == "fairness":
+            return -1
+        return 1 if self.value == "participation" else sign(self.metric)
+
+    @property
+    def better_or_worse(self) -> bool:
+        """Whether its numbers can be; counts are neither."""
+        return self.value in ("mean", "fairness", "participation")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number or the reason why there is none.
+
+    ``client`` is "all" or a client number. ``mean`` is None unless every run finished; ``state`` then says what went
+    wrong and ``note`` how often ("diverged 1/5"). ``ci95`` is the radius of the table's interval and ``normal95``,
+    beside a t interval, that of the normal one; both are None for a single run. ``n_seeds`` counts the runs behind
+    the number.
+    """
+
+    method: str
+    checkpoint: str
+    client: str = "all"
+    mean: float | None = None
+    ci95: float | None = None
+    normal95: float | None = None
+    n_seeds: int = 0
+    state: Literal["", "missing", "diverged", "undefined", "not scored"] = ""
+    note: str = ""
+    above_silo: bool = False
+    printed: float | None = None
+    printed_ci95: float | None = None
+    printed_above_silo: bool = False
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of a :class:`TableSpec` in row order, each "all" cell followed by those of the single clients.
+
+    ``foot`` says how the numbers came about, ``clients`` are the names behind the client numbers. ``partial`` tables
+    are averaged and ranked over what is there.
+    """
+
+    spec: TableSpec
+    cells: tuple[Cell, ...]
+    clients: tuple[str, ...]
+    synthetic: bool
+    foot: tuple[str, ...] = ()
+    partial: bool = False
+
+    @property
+    def title(self) -> str:
+        """The spec's title, marked where numbers are synthetic, of a profile, partial, or picked by test samples."""
+        title = titled(self.spec.title, self.synthetic, self.spec.profile)
+        if self.partial:
+            title = f"PARTIAL: {title}"
+        return f"{title} (oracle)" if self.checkpoints == (ORACLE,) else title
+
+    def cell(self, method: str, checkpoint: str, client: str = "all") -> Cell | None:
+        """The cell at this place; None where the row does not show the checkpoint."""
+        wanted = (method, checkpoint, client)
+        return next((cell for cell in self.cells if (cell.method, cell.checkpoint, cell.client) == wanted), None)
+
+    @property
+    def overall(self) -> tuple[Cell, ...]:
+        """The cells over all clients."""
+        return tuple(cell for cell in self.cells if cell.client == "all")
+
+    @property
+    def shown(self) -> tuple[Cell, ...]:
+        """The cells that have a place of their own: those over all clients, and all where clients are columns."""
+        return self.cells if self.spec.columns == "clients" else self.overall
+
+    @property
+    def judged(self) -> tuple[Cell, ...]:
+        """The cells shown whose printed numbers ours are held against; a mean rank follows from other cells."""
+        compared = self.spec.compared
+        followed = () if self.spec.summary == "mean" else ("all",)
+        return tuple(cell for cell in self.shown if cell.method in compared and cell.client not in followed)
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The checkpoint rules shown by any row, in the order latest, global, local, by test and by validation."""
+        shown = {cell.checkpoint for cell in self.cells}
+        return tuple(checkpoint for checkpoint in SHOWN if checkpoint in shown)
+
+    @property
+    def incomplete(self) -> tuple[Cell, ...]:
+        """Cells shown without a number because of missing or diverged runs."""
+        return tuple(cell for cell in self.shown if cell.state in ("missing", "diverged"))
+
+    def frame(self) -> pd.DataFrame:
+        """All cells, unrounded, in the columns of the csv."""
+        import pandas as pd
+
+        shared = {"table": self.spec.id, "dataset": self.spec.dataset, "metric": self.spec.metric}
+        own = {row.method: {"metric": row.metric} for row in self.spec.rows if row.metric}
+        return pd.DataFrame([shared | own.get(cell.method, {}) | asdict(cell) for cell in self.cells], columns=COLUMNS)
+
+
+def titled(title: str, synthetic: bool, profile: str = PAPER) -> str:
+    """``title``, saying so over numbers of a synthetic stand-in, or of another profile than the paper's."""
+    title = title if profile == PAPER else f"{title} ({profile} profile)"
+    return f"SYNTHETIC DATA: {title}" if synthetic else title

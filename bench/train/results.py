@@ -1,0 +1,103 @@
+"""What trained runs measured, as plain numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.train import evaluate
+from bench.train.probe import probe
+from bench.train.rounds import Rounds
+from bench.train.run_batch import Population
+from bench.train.state import Trained
+from bench.types import Outcome
+
+
+def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
+    """An :class:`Outcome` for every run, settings-major; the checkpoints are tested here."""
+    population = rounds.population
+    tested = {rule: evaluate.scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
+    validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
+    untuned = None if trained.untuned is None else rounds.aggregated(trained.untuned)
+    travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
+    parameters = tuple(population.algorithm.parameters(model) for model in population.models)
+    made = []
+    for h, s in rounds.mapper.indices("HS"):
+        diverged = trained.diverged.get((h, s))
+        scores = tuple(
+            (rule, model, client, name, None if diverged else values[h][s])
+            for rule, by_pair in tested.items()
+            for (model, client, name), values in by_pair.items()
+        )
+        made.append(
+            Outcome(
+                hyperparameters=population.settings[h],
+                seed=population.seeds[s],
+                status="diverged" if diverged else "finished",
+                diverged=diverged,
+                scores=scores,
+                validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
+                aggregated=_numbers(aggregated[:, h, s]),
+                communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
+                client_parameters=parameters,
+                path=rounds.mapper.path,
+                curves=_curves(population, trained, h, s),
+                traces=_traces(rounds, trained, h, s),
+                untuned=None if untuned is None else _plain(untuned[h, s].item()),
+            )
+        )
+    return made
+
+
+def _traces(rounds: Rounds, trained: Trained, h: int, s: int) -> dict[str, Any]:
+    """What was watched in every round of one run, and what a look into the last round's models has found."""
+    watched = {name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()}
+    analysis = rounds.population.algorithm.layer_analysis()
+    if analysis == "none" or (h, s) in trained.diverged:
+        return watched
+    found = probe(rounds, trained, h, s, similarity=analysis == "all")
+    return watched | {name: _plain(each) for name, each in found.items()}
+
+
+def as_plain(outcome: Outcome) -> dict[str, Any]:
+    """The outcome in containers that JSON keeps."""
+    return dataclasses.asdict(outcome)
+
+
+def from_plain(found: Mapping[str, Any]) -> Outcome:
+    """The outcome that :func:`as_plain` was given, once JSON has made lists of its tuples."""
+    lists = {name: tuple(map(tuple, found[name])) for name in ("scores", "validation")}
+    flat = {name: tuple(found[name]) for name in ("aggregated", "client_parameters")}
+    return Outcome(**{**found, **lists, **flat})
+
+
+def _count(value: float) -> float:
+    return int(value) if value.is_integer() else value
+
+
+def _curves(population: Population, trained: Trained, h: int, s: int) -> dict[str, Any]:
+    """The learning curves of one run; from its first bad number on it has no scores."""
+    rounds = population.budget.tested
+    if not rounds:
+        return {}
+    good = trained.diverged[h, s]["round"] if (h, s) in trained.diverged else math.inf
+    points = torch.stack(trained.curves)[:, :, h, s]  # (rounds, metrics, clients)
+    points = torch.where((torch.tensor(rounds) <= good)[:, None, None], points, torch.nan)
+    names = population.federation.metrics
+    return {"rounds": list(rounds), "scores": {name: _plain(points[:, m].tolist()) for m, name in enumerate(names)}}
+
+
+def _plain(values: Any) -> Any:
+    """Nested lists of numbers with None for what is not finite."""
+    if isinstance(values, list):
+        return [_plain(each) for each in values]
+    return values if math.isfinite(values) else None
+
+
+def _numbers(values: Tensor) -> tuple[float | None, ...]:
+    return tuple(value if math.isfinite(value) else None for value in values.tolist())

@@ -1,0 +1,1 @@
+"""Recording of a local step and its replay."""

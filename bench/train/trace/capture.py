@@ -1,0 +1,244 @@
+"""A function of tensors turned into the straight line of tensor operations that it performs.
+
+Running hooks, ``vmap`` and ``grad`` anew in every local step would cost more than the arithmetic of a small model.
+So a step is traced once per population, and the traced operations are replayed: the same operations on the same
+numbers, without the Python between them. What no argument decides is computed once, views that change nothing are
+dropped, and operations write over what nothing reads any more: fresh memory costs more than arithmetic.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bench.train.trace.in_place import memory, same, write_over
+
+aten = torch.ops.aten
+_RESHAPES = {aten.view.default, aten._unsafe_view.default}
+_VIEWS = _RESHAPES | {aten.expand.default, aten.alias.default, aten.detach.default}
+# As methods they find their kernel in half the time that the operation itself takes to.
+_METHODS = {
+    *("add", "sub", "mul", "div", "neg", "exp", "sqrt", "addcmul", "addcdiv", "lerp", "clone", "sum"),
+    *("add_", "sub_", "mul_", "div_", "neg_", "exp_", "sqrt_", "addcmul_", "addcdiv_", "lerp_"),
+    *("mm", "bmm", "addmm", "view", "expand", "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "unbind"),
+}
+_SHAPE_ONLY = {aten.ones_like.default, aten.zeros_like.default, aten.new_zeros.default}
+
+
+class Captured:
+    """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with.
+
+    A function that looks at the numbers of its tensors (``item``, ``if x > 0``) is run as it is written instead.
+    ``operations`` counts those of a call, ``written`` the numbers that they write. With ``onward`` the results are the
+    first argument of the next call, which may write over it: what the first call gets must be the caller's to lose.
+    """
+
+    def __init__(self, function: Callable[..., Any], *example: Any, onward: bool = False) -> None:
+        leaves, self._arguments = pytree.tree_flatten(example)
+        self._results: Any = None
+
+        def flat(*leaves: Tensor) -> list[Tensor]:
+            results, self._results = pytree.tree_flatten(function(*pytree.tree_unflatten(leaves, self._arguments)))
+            return results
+
+        self.flat: Callable[..., Sequence[Tensor]] = flat
+        self.operations, self.written = 1, 0
+        try:
+            traced = trace(flat, leaves, onward)
+        except _LooksAtNumbersError:
+            return
+        self.flat = traced.forward
+        self.operations = sum(node.op in ("call_function", "call_method") for node in traced.graph.nodes)
+        self.written = traced.meta["written"]
+
+    def __call__(self, *arguments: Any) -> Any:
+        leaves = pytree.tree_leaves(arguments)
+        with torch.no_grad():
+            return pytree.tree_unflatten(self.flat(*leaves), self._results)
+
+
+def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor], onward: bool) -> fx.GraphModule:
+    """The operations of ``function(*arguments)`` as a graph of one placeholder per argument.
+
+    With ``onward`` they may write over the first arguments, which are the results of the call before.
+    """
+    # The recorder tells tensors apart by object: one tensor given twice must be two.
+    arguments = [argument.detach() for argument in arguments]
+    recorder = _Recorder(arguments)
+    with torch.no_grad(), recorder:
+        results = list(function(*arguments))
+    return recorder.finish(results, onward)
+
+
+def last_operation(function: Callable[[], Tensor]) -> fx.Node:
+    """The operation that made the function's result, with those before it as its inputs."""
+    recorder = _Recorder([])
+    with torch.no_grad(), recorder:
+        result = function()
+    return recorder.node(result)
+
+
+def own_draws(function: Callable[[], Tensor]) -> list[str]:
+    """The operations of the function that draw from torch's own generator."""
+    recorder = _Recorder([])
+    with torch.no_grad(), recorder:
+        function()
+    targets = (node.target for node in recorder.graph.nodes if isinstance(node.target, torch._ops.OpOverload))
+    return sorted({str(target) for target in targets if torch.Tag.nondeterministic_seeded in target.tags})
+
+
+class _LooksAtNumbersError(RuntimeError):
+    """The function turned a tensor into a Python number, which a trace cannot repeat."""
+
+
+class _Recorder(TorchDispatchMode):
+    """Writes down every operation, with the tensors it met named by the operation (or argument) they came from."""
+
+    def __init__(self, arguments: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.root = torch.nn.Module()
+        self.graph = fx.Graph()
+        self.values: dict[fx.Node, Tensor] = {}
+        self.nodes: dict[int, fx.Node] = {}
+        self.kept: list[Tensor] = []  # alive as long as the recorder, so that no id is used twice
+        self.varying: set[fx.Node] = set()  # what the arguments or chance decide
+        # Memory: of tensors found outside, of those changed in place, and of those with a varying content.
+        self.outside: set[int] = set()
+        self.changed: set[int] = set()
+        self.unsettled: set[int] = set()
+        for number, argument in enumerate(arguments):
+            self._name(argument, self.graph.placeholder(f"argument_{number}"), varies=True)
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        named_args, named_kwargs = pytree.tree_map_only(Tensor, self.node, (args, kwargs))
+        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        random = torch.Tag.nondeterministic_seeded in operation.tags
+        varies = random or (operation not in _SHAPE_ONLY and any(self._varies(each) for each in tensors))
+        if operation is aten._local_scalar_dense.default and varies:
+            raise _LooksAtNumbersError
+        if operation._schema.is_mutable:
+            changing = {memory(each) for each in _written(operation, args, kwargs)}
+            self.changed |= changing
+            if varies or changing & self.outside:
+                self.unsettled |= changing
+        result = operation(*args, **kwargs)
+        if not isinstance(result, Tensor | list | tuple):
+            return result
+        source = self.nodes[id(args[0])] if args and isinstance(args[0], Tensor) else None
+        if source is not None and isinstance(result, Tensor) and operation in _VIEWS and same(args[0], result):
+            self._name(result, source, varies)
+            return result
+        if source is not None and operation in _RESHAPES and source.target in _RESHAPES:
+            origin = source.all_input_nodes[0]
+            if self.values[origin].is_contiguous():
+                named_args = (origin, *named_args[1:])
+        node = self.graph.call_function(operation, tuple(named_args), named_kwargs)
+        if isinstance(result, Tensor):
+            self._name(result, node, varies)
+        else:
+            for place, each in enumerate(result):
+                if isinstance(each, Tensor):
+                    self._name(each, self.graph.call_function(operator.getitem, (node, place)), varies)
+        return result
+
+    def finish(self, results: Sequence[Tensor], onward: bool) -> fx.GraphModule:
+        self.graph.output([self.node(result) for result in results])
+        lost = self._lost(results) if onward else set()
+        for node in list(self.graph.nodes):
+            if self._settled(node) and not all(self._settled(user) for user in node.users):
+                with self.graph.inserting_before(node):
+                    node.replace_all_uses_with(self._constant(self.values[node]))
+        self._take_parts()
+        self.graph.eliminate_dead_code(is_impure_node=_has_effects)
+        write_over(self.graph, self.values, self._kept() - lost)
+        written = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
+        for node in self.graph.nodes:
+            if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _METHODS:
+                node.op, node.target = "call_method", node.target._opname
+        traced = fx.GraphModule(self.root, self.graph)
+        traced.meta["written"] = written
+        return traced
+
+    def _take_parts(self) -> None:
+        """Give kernels that take a vector in ``parts`` those that would be put together for them alone."""
+        for node in list(self.graph.nodes):
+            if not isinstance(node.target, torch._ops.OpOverload):
+                continue
+            for place, argument in enumerate(node.target._schema.arguments):
+                if argument.name != "parts" or [each.target for each in node.args[place]] != [aten.cat.default]:
+                    continue
+                parts = node.args[place][0].args[0]
+                if not any(memory(self.values[part]) in self.changed for part in parts):
+                    node.update_arg(place, parts)
+
+    def _writes(self, node: fx.Node) -> bool:
+        """Whether the node is an operation that makes a tensor, and not a view of one."""
+        if node not in self.values or not isinstance(node.target, torch._ops.OpOverload):
+            return False
+        return node.target._schema.is_mutable or not any(each.alias_info for each in node.target._schema.returns)
+
+    def _kept(self) -> set[int]:
+        """The memory that is not a call's to change: of arguments, and of what is not made in every call."""
+        fixed = (value for node, value in self.values.items() if node not in self.varying or node.op == "placeholder")
+        return self.outside.union(map(memory, fixed))
+
+    def _lost(self, results: Sequence[Tensor]) -> set[int]:
+        """The memory of those arguments that are results, each in memory of its own that the call before has made."""
+        placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
+        arguments = [memory(self.values[node]) for node in placeholders]
+        places, given, found = [memory(result) for result in results], self.outside.union(arguments), set()
+        for result, place, node, before in zip(results, places, placeholders, arguments, strict=False):
+            own = place == before or (place not in given and self._varies(result))
+            if own and places.count(place) == 1 and same(result, self.values[node]):
+                found.add(before)
+        return found
+
+    def _name(self, tensor: Tensor, node: fx.Node, varies: bool) -> None:
+        self.kept.append(tensor)
+        self.nodes[id(tensor)] = node
+        self.values.setdefault(node, tensor)
+        if varies:
+            self.varying.add(node)
+
+    def node(self, tensor: Tensor) -> fx.Node:
+        if id(tensor) not in self.nodes:
+            self.outside.add(memory(tensor))
+            self._name(tensor, self._constant(tensor), varies=False)
+        return self.nodes[id(tensor)]
+
+    def _constant(self, tensor: Tensor) -> fx.Node:
+        name = f"constant_{len(self.graph.nodes)}"
+        self.root.register_buffer(name, tensor.detach())
+        return self.graph.get_attr(name)
+
+    def _varies(self, tensor: Tensor) -> bool:
+        return self.nodes[id(tensor)] in self.varying or (bool(self.unsettled) and memory(tensor) in self.unsettled)
+
+    def _settled(self, node: fx.Node) -> bool:
+        """Whether a computed node has the same value in every call, and nothing changes it in place."""
+        return (
+            node.op == "call_function"
+            and node in self.values
+            and node not in self.varying
+            and memory(self.values[node]) not in self.changed
+        )
+
+
+def _written(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors among the arguments that the operation changes in place."""
+    given = {**dict(zip((each.name for each in operation._schema.arguments), args, strict=False)), **kwargs}
+    writes = [each.name for each in operation._schema.arguments if each.alias_info and each.alias_info.is_write]
+    return [each for each in pytree.tree_leaves([given.get(name) for name in writes]) if isinstance(each, Tensor)]
+
+
+def _has_effects(node: fx.Node) -> bool:
+    if node.op in ("placeholder", "output"):
+        return True
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable

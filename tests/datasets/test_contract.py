@@ -1,0 +1,151 @@
+"""What every registered data set must keep: its card, its pinned files, its options, and the parts of its clients."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import registry
+from bench.data import load_dataset
+from bench.data.files import cards
+from bench.types import Client, DataError, Federation
+
+NAMES = list(registry.catalogue("datasets"))
+OWN = {"from_csv", "from_folder"}  # the user's own data: nobody can say where they are from or how many
+AT_HAND: dict[str, tuple[dict[str, Any], int]] = {  # options and clients of what real files are in CI
+    "covertype": ({"source": "prepared"}, 4),
+    "digits": ({}, 6),
+    "fashion_mnist": ({}, 5),
+    "fed_heart_disease": ({}, 4),
+    "fed_heart_disease_5class": ({}, 4),
+    "heart_cohorts": ({}, 3),
+    "mnist": ({}, 12),
+}
+STAND_INS = {"gemini_delirium": 6, "gemini_mortality": 7, "mimic3_mortality": 4}
+# Two patients of this hospital are alike in all that is recorded.
+TWINS = {("fed_heart_disease", "va_long_beach"): 1, ("fed_heart_disease_5class", "va_long_beach"): 1}
+
+
+@pytest.fixture(autouse=True)
+def no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline, with an empty cache; whoever opens a socket fails."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setenv("BENCH_OFFLINE", "1")
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+
+
+def assets(name: str) -> dict[str, Any]:
+    return sys.modules[registry.load("datasets", name).__module__].ASSETS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_card_says_what_everybody_must_know(name: str):
+    card = cards.read(name)
+    assert card.text.startswith(f"# {name}\n\n")
+    assert {"Source", "Licence", "Task", "Size", "Access"} <= set(card.facts)
+    sections = set(re.findall(r"^## (.+)$", card.text, re.MULTILINE))
+    assert sections >= ({"Known problems"} if name in OWN else {"Clients", "Known problems", "By hand"})
+    assert card.citation or name in OWN
+    assert card.summary.endswith(".") or "," in card.summary
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_card_names_the_files_that_the_source_pins(name: str):
+    pinned = {(asset.path, asset.size, asset.digest) for asset in assets(name).values()}
+    printed = {(file.names[0], file.size, file.digest) for file in cards.read(name).files if file.digest}
+    assert printed == pinned
+    assert {option for file in cards.read(name).files for option, _ in file.only} <= set(cards.read(name).options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pinned_files_are_well_formed(name: str):
+    paths = [asset.path for asset in assets(name).values()]
+    assert len(set(paths)) == len(paths)
+    for asset in assets(name).values():
+        assert all(re.fullmatch(r"https://[a-z0-9.-]+\.[a-z]+/\S+", url) for url in asset.urls)
+        assert re.fullmatch(r"[0-9a-f]{64}", asset.sha256 or "") or re.fullmatch(r"[0-9a-f]{32}", asset.md5 or "")
+        assert asset.size is None or asset.size > 0
+        assert asset.licence
+        assert not Path(asset.path).is_absolute()
+        assert ".." not in Path(asset.path).parts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_has_a_default_and_stands_on_the_card(name: str):
+    first, *options = inspect.signature(registry.load("datasets", name)).parameters.values()
+    assert (first.name, first.default) == ("root", None)
+    card = cards.read(name)
+    assert {option.name: option.default for option in options} == card.options
+    for option in options:
+        assert option.kind is inspect.Parameter.KEYWORD_ONLY
+        assert f"`{option.name}`" in card.text or f"`{option.name} = " in card.text
+
+
+@pytest.mark.parametrize("name", AT_HAND)
+def test_real_files_make_the_stated_clients(name: str, bench_data: Path):
+    options, clients = AT_HAND[name]
+    federation = load_dataset(name, bench_data, **options)
+    check(name, federation, clients)
+    assert not federation.synthetic
+
+
+@pytest.mark.parametrize("name", STAND_INS)
+def test_stand_ins_make_the_stated_clients_and_say_what_they_are(name: str):
+    federation = load_dataset(name)
+    check(name, federation, STAND_INS[name])
+    assert federation.synthetic
+
+
+def check(name: str, federation: Federation, clients: int) -> None:
+    assert (federation.name, len(federation.clients)) == (name, clients)
+    assert federation.citation
+    assert any(client.test is not None for client in federation.clients)
+    for client in federation.clients:
+        assert re.fullmatch(r"(client|hospital)_\d+", client.name) or client.name in cards.read(name).text
+        assert shared(client) == TWINS.get((name, client.name), 0)
+
+
+def shared(client: Client) -> int:
+    """How many samples of one part of a client stand, input and target alike, in another part, too."""
+    parts = [split for split in (client.train, client.validation, client.test) if split is not None]
+    rows = [
+        {x.numpy().tobytes() + y.numpy().tobytes() for x, y in zip(split.x, split.y, strict=True)} for split in parts
+    ]
+    return sum(len(one & other) for one, other in itertools.combinations(rows, 2))
+
+
+@pytest.mark.parametrize("name", [name for name in AT_HAND if name != "mnist"])
+def test_loading_again_gives_the_same_bytes(name: str, bench_data: Path):
+    options, _ = AT_HAND[name]
+    assert (
+        load_dataset(name, bench_data, **options).fingerprint == load_dataset(name, bench_data, **options).fingerprint
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OWN | {"digits"}])
+def test_missing_files_are_one_line_that_names_file_and_place(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    options = {"source": "files"} if name in STAND_INS else {}
+    registry.load("datasets", name)
+    with pytest.raises(DataError) as caught:
+        load_dataset(name, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(tmp_path) in message
+    assert "https://" in message
+    files = {Path(spelling).name for file in cards.read(name).files for spelling in file.names}
+    assert any(file in message for file in files)

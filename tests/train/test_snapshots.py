@@ -1,0 +1,103 @@
+"""A run that is cut and goes on from its snapshot ends as an uncut one, for every registered algorithm."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bench.registry import catalogue
+from bench.train import driver, engine
+from bench.train.rounds import Rounds
+from bench.train.snapshots import Keeping, Snapshot
+from bench.types import Budget, DataError
+from tests.reference import models
+from tests.train.toy import federation
+
+BUDGET = Budget(rounds=4, local_steps=3, batch_size=4, optimizer="adamw")
+
+
+class _CutError(Exception):
+    pass
+
+
+def _run(name: str, path: str, folder: Path | None = None, **budget: Any) -> engine.Run:
+    reference = importlib.import_module(f"tests.reference.{name}")
+    kind = engine.registry.load("algorithms", name)
+    if BUDGET.optimizer not in kind.optimizers:
+        budget["optimizer"] = kind.optimizers[0]
+    return engine.run(
+        federation(), algorithm=name, algorithm_options=getattr(reference, "OPTIONS", {}),
+        model=getattr(models, getattr(reference, "MODEL", "mlp"))(), settings=[{"lr": 0.01}, {"lr": 0.02}],
+        seeds=[1, 2], budget=dataclasses.replace(BUDGET, **budget), path=path,
+        snapshots=folder and Keeping(folder, every_rounds=1),
+    )  # fmt: skip
+
+
+def _cut_in_round_two(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rounds that are begun from now on, of which the first one numbered 2 is cut."""
+    steps, begun, cut = Rounds._local_steps, [], []
+
+    def cut_once(self: Rounds, clients, received, round_, tuning=0):
+        begun.append(round_)
+        if round_ == 2 and not cut:
+            cut.append(True)
+            raise _CutError
+        return steps(self, clients, received, round_, tuning)
+
+    monkeypatch.setattr(Rounds, "_local_steps", cut_once)
+    return begun
+
+
+@pytest.mark.parametrize("name", [name for name in catalogue("algorithms") if name != "central"])
+def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = sorted(catalogue("algorithms")).index(name)
+    path = "stack" if number % 2 else "loop"
+    # Cut before the first point of the learning curves or after it, whether or not aggregates are evaluated.
+    changes: dict[str, Any] = {"test_every": 1 + number % 3, "evaluate": ("aggregated", "trained")[number // 2 % 2]}
+    whole = _run(name, path, **changes)
+    rounds_run = _cut_in_round_two(monkeypatch)
+    with pytest.raises(_CutError):
+        _run(name, path, tmp_path, **changes)
+    assert len(list(tmp_path.iterdir())) == 1
+    rounds_run.clear()
+    resumed = _run(name, path, tmp_path, **changes)
+    assert min(rounds_run) == 2, "the first rounds were run again"
+    assert resumed.outcomes == whole.outcomes
+    assert all(outcome.curves["rounds"] for outcome in resumed.outcomes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_snapshot_of_another_version_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _run("fedavg", "stack")
+    begun = _cut_in_round_two(monkeypatch)
+    with pytest.raises(_CutError):
+        _run("fedavg", "stack", tmp_path)
+    begun.clear()
+    monkeypatch.setattr(driver, "FORMAT", driver.FORMAT + 1)
+    assert _run("fedavg", "stack", tmp_path).outcomes == whole.outcomes
+    assert min(begun) == 0
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_damaged_snapshot_is_named_and_never_used(tmp_path: Path) -> None:
+    snapshot = Snapshot(tmp_path / "state", "a")
+    snapshot.write({"w": {(0, 1, 2): torch.arange(3.0)}, "empty": {}}, {"round": 3})
+    found = snapshot.read()
+    assert found is not None
+    tree, facts = found
+    assert facts == {"round": 3}
+    assert tree["empty"] == {}
+    assert tree["w"][0, 1, 2].tolist() == [0, 1, 2]
+    assert Snapshot(tmp_path / "state", "b").read() is None
+    content = bytearray(snapshot.file.read_bytes())
+    for place in (0, 31, 32, 60, len(content) - 1):
+        bad = bytearray(content)
+        bad[place] ^= 1
+        snapshot.file.write_bytes(bad)
+        with pytest.raises(DataError, match=r"damaged, its sha256 is .* delete it"):
+            snapshot.read()
