@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ class Apfl(Algorithm):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     mixes: str = "outputs"
     alpha_lr: Any = searchable(0.01, log=(1e-4, 1.0))
     alpha: Any = searchable(0.5)

@@ -121,6 +121,7 @@ class Algorithm:
     """FedAvg's answers to every hook. A subclass is a frozen dataclass; its searchable fields are hyper-parameters."""
 
     registered_name: ClassVar[str]
+    personalised: ClassVar[bool] = False  # clients keep models of their own: tables show local checkpoints only
     pooled: ClassVar[bool] = False  # train one client on everybody's samples
     cross_evaluate: ClassVar[bool] = False  # test every client's model on every client
     independent_init: ClassVar[bool] = False  # every client draws its own initial weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -28,6 +28,7 @@ class Ditto(FedAvg):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     lam: Any = searchable(1.0, log=(1e-2, 10.0))
     average_personal: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ class FedAMP(Algorithm):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     lam: Any = searchable(1.0, log=(1e-2, 1e2))
     alpha: Any = searchable(1e4, log=(1.0, 1e4))
     alpha_decay: Any = searchable(0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bench.algorithms.fedavg import FedAvg
 from bench.registry import register
@@ -23,6 +24,7 @@ class FedAvgFT(FedAvg):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     epochs: int = 1
     every_round: bool = True
 

@@ -22,4 +22,5 @@ class FedAvgLocal(FedAvg):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     before_aggregation: ClassVar[bool] = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bench.algorithms.fedavg import FedAvg
 from bench.models.functional import Model
@@ -22,6 +23,8 @@ class FedBN(FedAvg):
     Defaults: none.
     Travels: d - d_bn up, d - d_bn down.
     """
+
+    personalised: ClassVar[bool] = True
 
     def shared(self, name: str, model: Model) -> bool:
         return not model.in_batch_norm(name)

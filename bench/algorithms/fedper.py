@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bench.algorithms.base import Algorithm
 from bench.models.functional import Model
@@ -21,6 +22,8 @@ class FedPer(Algorithm):
     Defaults: none.
     Travels: d_base up, d_base down.
     """
+
+    personalised: ClassVar[bool] = True
 
     def shared(self, name: str, model: Model) -> bool:
         return not model.in_head(name)

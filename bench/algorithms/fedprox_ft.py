@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bench.algorithms.base import Batch, Site, Tree
 from bench.algorithms.fedprox import FedProx
@@ -24,6 +25,7 @@ class FedProxFT(FedProx):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     epochs: int = 1
     every_round: bool = True
 

@@ -24,6 +24,7 @@ class Fenda(Algorithm):
     Travels: d_global up, d_global down.
     """
 
+    personalised: ClassVar[bool] = True
     parallel: ClassVar[bool] = True
 
     def shared(self, name: str, model: Model) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ class GlobalLayers(Algorithm):
     Travels: |omega| up, |omega| down.
     """
 
+    personalised: ClassVar[bool] = True
     rate: Any = searchable(1.0)
     layers: tuple[str, ...] = ("layer2", "layer3", "layer4")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bench.algorithms.base import Algorithm
 from bench.models.functional import Model
@@ -22,6 +23,8 @@ class LGFedAvg(Algorithm):
     Defaults: none.
     Travels: d_head up, d_head down.
     """
+
+    personalised: ClassVar[bool] = True
 
     def shared(self, name: str, model: Model) -> bool:
         return model.in_head(name)

@@ -23,6 +23,7 @@ class Local(Algorithm):
     Travels: nothing.
     """
 
+    personalised: ClassVar[bool] = True
     cross_evaluate: ClassVar[bool] = True
 
     def shared(self, name: str, model: Model) -> bool:

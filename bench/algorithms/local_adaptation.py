@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bench.algorithms.fedavg import FedAvg
 from bench.registry import register
@@ -24,6 +25,7 @@ class LocalAdaptation(FedAvg):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     epochs: int = 1
 
     def tuning(self, last: bool) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ class Peers(Algorithm):
     those it chose may be used, and only they are counted as travelling.
     """
 
+    personalised: ClassVar[bool] = True
     budget: int | None
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ class PerFedAvg(FedAvg):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     alpha: Any = searchable(0.01, log=(1e-3, 1.0))
     hessian_free: bool = False
     delta: ClassVar[float] = 1e-3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -45,6 +45,7 @@ class PFedLA(Algorithm):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     hn_lr: Any = searchable(0.01, log=(1e-4, 10.0))
     embedding: int = 32
     hidden: int = 64

@@ -30,6 +30,7 @@ class PFedMe(Algorithm):
     Travels: d up, d down.
     """
 
+    personalised: ClassVar[bool] = True
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
     excluded: ClassVar[tuple[str, ...]] = ("momentum",)
     lam: Any = searchable(15.0, log=(0.1, 100.0))

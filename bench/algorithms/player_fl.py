@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -49,6 +49,7 @@ class PLayerFL(Algorithm):
     Travels: d up, d down in the first round, then the weights of the first p layers.
     """
 
+    personalised: ClassVar[bool] = True
     threshold: Any = searchable(1.15, log=(1.02, 4.0))
     layers: int | None = None
     shift: int = 0

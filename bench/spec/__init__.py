@@ -51,10 +51,10 @@ from bench.spec.printed import Number, fact
 from bench.spec.profiles import PAPER
 from bench.spec.reading import profile_names, read
 from bench.spec.sections import RangeSection, Rule, SearchSection
-from bench.spec.study import MAXIMAL_RUNS, Method, Setting, StudySpec
+from bench.spec.study import MAX_STUDY_RUNS, Method, Setting, StudySpec
 
 __all__ = [
-    "MAXIMAL_RUNS",
+    "MAX_STUDY_RUNS",
     "PAPER",
     "AlphaSection",
     "BarsSection",

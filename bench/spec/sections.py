@@ -11,7 +11,7 @@ from bench.spec.keys import Key, Named, Options, Section, Value, Whole
 from bench.types import nearest
 
 Rule = Literal["best-val"]  # see bench.sweep.select
-MAXIMAL_SEEDS = 10_000
+MAX_SEEDS = 10_000
 
 
 class BudgetSection(Section):
@@ -91,8 +91,8 @@ def _one_after_another(seeds: Any) -> Any:
     first, last = seeds.get("from"), seeds.get("to")
     if set(seeds) != {"from", "to"} or type(first) is not int or type(last) is not int or first > last:
         raise ValueError("expected a list of whole numbers, or the first and the last: { from = 0, to = 100 }")
-    if last - first >= MAXIMAL_SEEDS:
-        raise ValueError(f"{last - first + 1:,} seeds are more than {MAXIMAL_SEEDS:,}")
+    if last - first >= MAX_SEEDS:
+        raise ValueError(f"{last - first + 1:,} seeds are more than {MAX_SEEDS:,}")
     return list(range(first, last + 1))
 
 

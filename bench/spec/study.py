@@ -28,7 +28,7 @@ from bench.spec.sections import BudgetSection, MethodSection, RangeSection, Rule
 from bench.types import Budget, SpecError, nearest
 
 # A larger study is a slip of the pen: at a hundred runs a second it would take three hours.
-MAXIMAL_RUNS = 1_000_000
+MAX_STUDY_RUNS = 1_000_000
 # An option of a data set with this value is the run's seed: every run has a split of its own.
 BY_SEED = {"from": "seed"}
 OF_EVERY_DATA_SET = ("label", "subsample")
@@ -186,8 +186,8 @@ def build(file: Path, section: StudySection, profile: str = PAPER) -> StudySpec:
             own = f"{key}@{label}" if len(several) > 1 else key
             methods[own] = _method(own, key, method, section, data)
     runs = len(section.seeds) * sum(method.tried for method in methods.values())
-    if runs > MAXIMAL_RUNS:
-        raise SpecError(f"{runs:,} runs are more than {MAXIMAL_RUNS:,}; give fewer values or seeds")
+    if runs > MAX_STUDY_RUNS:
+        raise SpecError(f"{runs:,} runs are more than {MAX_STUDY_RUNS:,}; give fewer values or seeds")
     one = len(several) == 1
     tables = [table for label in labelled for table in _tables(section, label, one)]
     figures = [figure for each in section.figures for figure in _figures(section, each, () if one else labelled)]
@@ -349,8 +349,8 @@ def _check_axes(where: str, section: MethodSection, method: Method) -> None:
         if method.search.kind == "grid":
             raise SpecError(f'{where}.range.{name}: a grid has values, give grid.{name} or search.kind = "random"')
     combinations = math.prod(map(len, section.grid.values()))
-    if method.search.kind == "grid" and combinations > MAXIMAL_RUNS:
-        raise SpecError(f"{where}.grid: {combinations:,} combinations are more than {MAXIMAL_RUNS:,}; give fewer")
+    if method.search.kind == "grid" and combinations > MAX_STUDY_RUNS:
+        raise SpecError(f"{where}.grid: {combinations:,} combinations are more than {MAX_STUDY_RUNS:,}; give fewer")
     if method.search.first is not None and method.search.first >= method.budget.rounds and method.axes:
         first = f"first = {method.search.first}"
         raise SpecError(f"{where}.search: {first}: expected fewer than the budget's {method.budget.rounds} rounds")

@@ -10,13 +10,13 @@ from typing import Any
 from bench.types import RunSpec, content_hash
 
 # What an interruption may cost: a population is kept as a whole or not at all. Stacking gains little beyond this,
-MAXIMAL_RUNS = 500
+MAX_BATCH_RUNS = 500
 # and nothing for large inputs: numbers of one sample times runs. Such runs are better spread over workers.
 MAXIMAL_NUMBERS = 2**15
 # Where each seed has data of its own, all of them are in memory at once.
 MAXIMAL_FEDERATIONS = 26
 
-Setting = tuple[tuple[str, float], ...]
+SettingKey = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -86,18 +86,18 @@ def plan(runs: Iterable[RunSpec], finished: Collection[str] = (), *, sample: int
 
 def _pack(runs: Iterable[RunSpec], sample: int) -> list[Population]:
     """Settings that have the same seeds go together, in ascending order, as many as a population holds."""
-    kinds: dict[str, dict[Setting, dict[int, RunSpec]]] = {}
+    kinds: dict[str, dict[SettingKey, dict[int, RunSpec]]] = {}
     for run in runs:
         setting = tuple(sorted(run.hyperparameters.items()))
         kinds.setdefault(_kind(run), {}).setdefault(setting, {})[run.seed] = run
     populations = []
     for _, members in sorted(kinds.items()):
-        together: dict[tuple[int, ...], list[Setting]] = {}
+        together: dict[tuple[int, ...], list[SettingKey]] = {}
         for setting in sorted(members):
             together.setdefault(tuple(sorted(members[setting])), []).append(setting)
         for seeds, settings in sorted(together.items()):
             some = members[settings[0]][seeds[0]]
-            largest = max(1, min(MAXIMAL_RUNS, MAXIMAL_NUMBERS // sample))
+            largest = max(1, min(MAX_BATCH_RUNS, MAXIMAL_NUMBERS // sample))
             per_part = min(len(seeds), largest, MAXIMAL_FEDERATIONS if some.data["by_seed"] else largest)
             for first in range(0, len(seeds), per_part):
                 part = seeds[first : first + per_part]

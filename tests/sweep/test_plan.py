@@ -41,7 +41,7 @@ def test_settings_that_miss_the_same_seeds_go_together():
 
 
 def test_the_packing_does_not_depend_on_which_populations_are_finished(monkeypatch):
-    monkeypatch.setattr(planning, "MAXIMAL_RUNS", 2)
+    monkeypatch.setattr(planning, "MAX_BATCH_RUNS", 2)
     runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
     whole = plan(runs)
     finished = {each.hash for each in whole[1].runs}
@@ -75,10 +75,10 @@ def test_what_cannot_be_stacked_is_kept_apart():
 
 
 def test_no_population_is_larger_than_the_limit(monkeypatch):
-    monkeypatch.setattr(planning, "MAXIMAL_RUNS", 4)
+    monkeypatch.setattr(planning, "MAX_BATCH_RUNS", 4)
     runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
     assert [len(population.runs) for population in plan(runs)] == [4, 4, 2]
-    monkeypatch.setattr(planning, "MAXIMAL_RUNS", 1)
+    monkeypatch.setattr(planning, "MAX_BATCH_RUNS", 1)
     assert [len(population.runs) for population in plan(GRID)] == [1] * 6
 
 
