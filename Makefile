@@ -1,6 +1,6 @@
 # On a fresh machine every target first builds the environment it needs; afterwards that costs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench reproduce-table reproduce-figure reproduce-paper plan sweep report audit clean
+.PHONY: help setup test test-all lint bench reproduce-table reproduce-figure reproduce-paper plan sweep report audit clean
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -20,7 +20,10 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
-test: setup ## run the tests (WORKERS=2 processes)
+test: setup ## run the fast tests; they need neither network nor raw data (WORKERS=2 processes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-all: setup ## run all tests; BENCH_DATA names the folder of raw data files
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 lint: setup ## check style, types and the direction of imports
