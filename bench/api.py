@@ -192,7 +192,7 @@ class Result:
         scalars (``alpha``) by their own name.
         """
         rounds, personal = self.trained.personal(run, client, self._rule(checkpoint))
-        model = rounds.population.models[0 if rounds.population.algorithm.pooled else client]
+        model = rounds.run_batch.models[0 if rounds.run_batch.algorithm.pooled else client]
         if set(personal) == {"w"}:
             return model.state_dict(personal["w"])
         named: dict[str, Tensor] = {}
@@ -204,10 +204,10 @@ class Result:
     def global_weights(self, run: int = 0) -> dict[str, Tensor]:
         """The shared weights the server holds after the last round; raises where nothing is shared."""
         rounds, server = self.trained.server(run)
-        exchange = rounds.population.exchanges[0]
+        exchange = rounds.run_batch.exchanges[0]
         if not exchange.size:
-            raise SpecError(f"{rounds.population.algorithm.registered_name} has no global weights: nothing is shared")
-        model = rounds.population.models[0]
+            raise SpecError(f"{rounds.run_batch.algorithm.registered_name} has no global weights: nothing is shared")
+        model = rounds.run_batch.models[0]
         state = model.state_dict(exchange.install(model.initial, server["w"]))
         return state if exchange.everything else {name: state[name] for name in exchange.names}
 

@@ -42,7 +42,7 @@ def seconds(*command: Any, **environment: str) -> float:
 
 
 def overhead() -> dict[str, float]:
-    """Milliseconds of the runner per run when training takes none: 4,000 runs in populations of 10, by workers."""
+    """Milliseconds of the runner per run when training takes none: 4,000 runs in run batches of 10, by workers."""
     return {str(workers): float(output(sys.executable, OVERHEAD, workers)) for workers in (0, 1, 4, 16)}
 
 
@@ -57,7 +57,7 @@ def restart(room: Path) -> dict[str, float]:
     sweep = (SILOBENCH, "sweep", study, "--store", room / "thousand", "--out", room / "out", "--quiet")
     first = seconds(*sweep)
     again = min(seconds(*sweep) for _ in range(3))
-    seconds(sys.executable, TOY, room / "many", "--populations", 1000, "--runs", 10, "--seconds", 0)
+    seconds(sys.executable, TOY, room / "many", "--run batches", 1000, "--runs", 10, "--seconds", 0)
     begin = time.perf_counter()
     records = len(Store(room / "many").records())
     read = time.perf_counter() - begin

@@ -17,7 +17,7 @@ from bench.data import load_dataset
 from bench.registry import folder
 from bench.spec import StudySpec, read
 from bench.sweep import work
-from bench.sweep.study import populations
+from bench.sweep.study import run_batches
 
 METHODS = ("local", "fedavg", "gl")
 SEEDS = (1, 5)  # of the short runs on the hearts
@@ -57,8 +57,8 @@ def _study(name: str, methods: Sequence[str]) -> StudySpec:
 
 def _trained(study: StudySpec) -> float:
     """CPU seconds of this process for all runs of a study, from files to scores."""
-    planned, _ = populations(study, {})
-    return _spent(lambda: [work.train(population, work.Site(None, None)) for population in planned])
+    planned, _ = run_batches(study, {})
+    return _spent(lambda: [work.train(run_batch, work.Site(None, None)) for run_batch in planned])
 
 
 def _spent(do: Callable[[], object]) -> float:

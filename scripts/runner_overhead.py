@@ -3,7 +3,7 @@
     python scripts/runner_overhead.py WORKERS
 
 Workers take seconds to start, and those that are there first go on meanwhile: what is timed begins when every worker
-has trained one population.
+has trained one run batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.sweep.runner import Runner
 from bench.sweep.store import Store
 from tests.reliability import toy_sweep
 
-POPULATIONS, RUNS = 400, 10
+RUN_BATCHES, RUNS = 400, 10
 
 # Worker processes import this file, too.
 if __name__ in ("__main__", "__mp_main__"):
@@ -32,7 +32,7 @@ def main() -> None:
     workers = int(sys.argv[1])
     os.environ[toy_sweep.SECONDS] = "0"
     first = max(1, workers)
-    populations = plan(toy_sweep.runs(first + POPULATIONS, RUNS))
+    run_batches = plan(toy_sweep.runs(first + RUN_BATCHES, RUNS))
 
     def executor(progress: Progress) -> Executor:
         site = work.Site(None, None)
@@ -40,11 +40,11 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, Runner(executor) as runner:
         store = Store(Path(folder))
-        runner.train(populations[:first], store)
+        runner.train(run_batches[:first], store)
         begin = time.perf_counter()
-        runner.train(populations[first:], store)
+        runner.train(run_batches[first:], store)
         took = time.perf_counter() - begin
-    print(1000 * took / (POPULATIONS * RUNS))
+    print(1000 * took / (RUN_BATCHES * RUNS))
 
 
 if __name__ == "__main__":

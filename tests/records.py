@@ -8,7 +8,7 @@ from typing import Any
 
 from bench import spec
 from bench.sweep.store import FORMAT
-from bench.sweep.study import populations
+from bench.sweep.study import run_batches
 from bench.types import RunSpec
 
 CLIENTS = ("north", "south")
@@ -17,8 +17,8 @@ RULES = ("latest", "global", "local")
 
 def asked(file: Path) -> list[RunSpec]:
     """The runs that the study in ``file`` asks for, those it asks for first first."""
-    packed, _ = populations(spec.read(file), {})
-    return [run for population in packed for run in population.runs]
+    packed, _ = run_batches(spec.read(file), {})
+    return [run for run_batch in packed for run in run_batch.runs]
 
 
 def made(run: RunSpec, loss: float | None = 0.5, score: float = 0.8, **more: Any) -> dict[str, Any]:

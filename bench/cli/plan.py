@@ -26,7 +26,7 @@ def text(found: Estimate, workers: int) -> str:
     share = f" with {workers} workers" if workers > 1 else ""
     return "\n".join([
         *lines,
-        f"  populations  {len(found.seconds)}, {found.timed} of them like those that were timed",
+        f"  run batches  {len(found.seconds)}, {found.timed} of them like those that were timed",
         f"  time         about {duration(found.wall(max(workers, 1)))}{share}",
         f"  memory       about {found.memory / 1e9:.1f} GB for each worker",
         f"  disk         about {found.disk / 1e6:.1f} MB of records",
@@ -36,8 +36,8 @@ def text(found: Estimate, workers: int) -> str:
 def document(found: Estimate, workers: int) -> str:
     """The estimate as JSON, times in seconds and sizes in bytes."""
     seconds = None if found.seconds is None else found.wall(max(workers, 1))
-    populations = None if found.seconds is None else len(found.seconds)
-    return json.dumps({**asdict(found), "populations": populations, "seconds": seconds}, indent=2)
+    run_batches = None if found.seconds is None else len(found.seconds)
+    return json.dumps({**asdict(found), "run_batches": run_batches, "seconds": seconds}, indent=2)
 
 
 def note(study: Path, profile: str, found: Estimate) -> None:

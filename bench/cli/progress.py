@@ -43,7 +43,7 @@ def listening(view: View) -> Iterator[Listener]:
 
 
 class Count:
-    """How far a sweep has come: runs of all and finished, populations in work, the time that is left."""
+    """How far a sweep has come: runs of all and finished, run batches in work, the time that is left."""
 
     def __init__(self) -> None:
         self.runs = self.finished = self.diverged = self.failed = 0
@@ -51,7 +51,7 @@ class Count:
         self.running: dict[str, Event] = {}
 
     def __call__(self, event: Event) -> None:
-        name = event.get("population", "")
+        name = event.get("run_batch", "")
         match event["event"]:
             case "planned":
                 self.runs += event["runs"]
@@ -80,7 +80,7 @@ class Count:
 
 
 class _Lines:
-    """A line for every population that ends."""
+    """A line for every run batch that ends."""
 
     def __init__(self) -> None:
         self.count = Count()
@@ -97,7 +97,7 @@ def sentence(event: Event) -> str:
     """An event in words; empty for one that is not worth a line."""
     match event["event"]:
         case "planned" if event["runs"]:
-            return f"{event['runs']} runs to train, in {event['populations']} populations"
+            return f"{event['runs']} runs to train, in {event['run_batches']} run batches"
         case "finished":
             diverged = f", {event['diverged']} diverged" if event["diverged"] else ""
             return f"{event['text']}: {event['runs']} runs in {event['seconds']:.1f} s{diverged}"
@@ -135,7 +135,7 @@ def _live() -> Iterator[Listener]:
         with lock:
             running = list(count.running.values())
             extra = (f", {count.diverged} diverged" if count.diverged else "") + (
-                f", {count.failed} populations failed" if count.failed else "")  # fmt: skip
+                f", {count.failed} run batches failed" if count.failed else "")  # fmt: skip
             head = f"{count.finished} of {count.runs} runs{extra}, {duration(count.left)} left"
             table = Table.grid(padding=(0, 2))
             for each in running[:20]:

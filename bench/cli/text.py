@@ -15,16 +15,16 @@ SHORT = 8  # digits of a hash that tell a run from some thousand others
 def of_state(found: Mapping[str, Any]) -> Iterator[str]:
     """The state of a store (:func:`bench.sweep.state.state`), with the progress of a study if that is in it."""
     training, finished, snapshots = found["training"], found["finished"], found["snapshots"]
-    runs = f"{count(finished['runs'], 'run')} in {count(finished['populations'], 'population')}"
+    runs = f"{count(finished['runs'], 'run')} in {count(finished['run_batches'], 'run_batch')}"
     yield found["store"]
-    yield f"  training   {count(len(training), 'population')}"
+    yield f"  training   {count(len(training), 'run_batch')}"
     yield from (f"    {line}" for line in aligned(map(_in_work, training)))
     yield f"  finished   {runs}{_diverged(finished)}, {duration(finished['seconds'])} of training"
     if snapshots:
         size, age = sum(each["bytes"] for each in snapshots) / 1e6, min(each["age"] for each in snapshots)
         yield f"  snapshots  {len(snapshots)}, {size:,.1f} MB, the newest {duration(age)} old"
     if failed := found["failed"]:
-        yield f"  failed     {count(len(failed), 'population')}"
+        yield f"  failed     {count(len(failed), 'run_batch')}"
         yield from (f"    {line}" for line in aligned([[each["text"], each["file"]] for each in failed]))
     if found["damaged"]:
         yield f"  damaged    {count(len(found['damaged']), 'file')}"
@@ -39,7 +39,7 @@ def _in_work(lease: Mapping[str, Any]) -> list[str]:
     rounds = "beginning" if lease["round"] is None else f"round {lease['round']} of {lease['rounds']}"
     loss = "" if lease["loss"] is None else f"best validation loss {lease['loss']:.4g}"
     whose = f"process {lease['pid']} on {lease['host']}"
-    return [lease["text"] or lease["population"], rounds, loss, f"for {duration(lease['seconds'])}", whose]
+    return [lease["text"] or lease["run_batch"], rounds, loss, f"for {duration(lease['seconds'])}", whose]
 
 
 def _diverged(counts: Mapping[str, int]) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Where(StrEnum):
-    """Where populations are trained."""
+    """Where run batches are trained."""
 
     LOCAL = "local"
     RAY = "ray"

@@ -1,1 +1,1 @@
-"""From a study to its records: what is missing is packed into populations, trained, kept, and chosen from."""
+"""From a study to its records: what is missing is packed into run batches, trained, kept, and chosen from."""

@@ -1,7 +1,7 @@
 """What training costs on this machine, from a few short trainings that are timed and remembered.
 
 A process costs something before it trains anything: imports, and what torch puts off until it is first used. So does
-a population, which is prepared and traced. After that, time grows with rounds, with the local steps of a round and
+a run_batch, which is prepared and traced. After that, time grows with rounds, with the local steps of a round and
 with runs, in a straight line each; along each of them two points are timed where one would not do. Stacked runs share
 much of their cost, so a stack is timed whole and with one run; looped ones cost the same each, so one is enough.
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 from bench import machine, registry
 from bench.sweep import work
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import seal
 from bench.train import halving
 from bench.types import CHECKPOINTS, Budget, Federation, RunSpec, content_hash
@@ -32,7 +32,7 @@ STEPS = 3  # local steps of a round that is timed; those of a second one, if a r
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of a population ``once``, of all its ``rounds`` however many runs there are, and for ``each`` run.
+    """Seconds of a run batch ``once``, of all its ``rounds`` however many runs there are, and for ``each`` run.
 
     ``record`` and ``memory`` are bytes, of one run and of the process; ``took`` is how long it took to find out.
     """
@@ -45,10 +45,10 @@ class Cost:
     memory: int
     took: float
 
-    def seconds(self, population: Population) -> float:
-        """What this population costs, if it is one like that which was timed, of any number of runs and rounds."""
-        share = population.runs[0].budget.rounds / self.rounds
-        return self.once + (self.shared + self.each * _racing(population)) * share
+    def seconds(self, run_batch: PlannedBatch) -> float:
+        """What this run batch costs, if it is one like that which was timed, of any number of runs and rounds."""
+        share = run_batch.runs[0].budget.rounds / self.rounds
+        return self.once + (self.shared + self.each * _racing(run_batch)) * share
 
 
 def start(datasets: Iterable[str]) -> float:
@@ -71,26 +71,26 @@ def start(datasets: Iterable[str]) -> float:
     return float(_remembered({"start": sorted(datasets)}, make))
 
 
-def loading(population: Population, root: Path | None) -> float:
-    """Seconds in which a process loads the population's data."""
+def loading(run_batch: PlannedBatch, root: Path | None) -> float:
+    """Seconds in which a process loads the run batch's data."""
 
     def make() -> float:
         begun = time.perf_counter()
-        _load(population, root)
+        _load(run_batch, root)
         return time.perf_counter() - begun
 
-    return float(_remembered({"loading": [dict(run.data) for run in population.first]}, make))
+    return float(_remembered({"loading": [dict(run.data) for run in run_batch.first]}, make))
 
 
-def cost(population: Population, root: Path | None) -> Cost:
-    """The cost of a population and of all like it, see :func:`kind`."""
-    return Cost(**_remembered({"cost": kind(population)}, lambda: asdict(_timed(population, root))))
+def cost(run_batch: PlannedBatch, root: Path | None) -> Cost:
+    """The cost of a run batch and of all like it, see :func:`kind`."""
+    return Cost(**_remembered({"cost": kind(run_batch)}, lambda: asdict(_timed(run_batch, root))))
 
 
-def kind(population: Population) -> str:
-    """The same for populations that cost the same."""
-    run = population.runs[0]
-    sizes = [len(population.settings), len(population.seeds), *population.rungs, population.reduction]
+def kind(run_batch: PlannedBatch) -> str:
+    """The same for run batches that cost the same."""
+    run = run_batch.runs[0]
+    sizes = [len(run_batch.settings), len(run_batch.seeds), *run_batch.rungs, run_batch.reduction]
     data = {"name": run.data["name"], "fingerprint": None if run.data["by_seed"] else run.data["fingerprint"]}
     return content_hash({"data": data, "algorithm": run.algorithm, "model": run.model, "budget": asdict(run.budget),
                          "sizes": sizes})  # fmt: skip
@@ -104,28 +104,28 @@ def _remembered(what: Any, make: Callable[[], Any]) -> Any:
     return made
 
 
-def _load(population: Population, root: Path | None) -> None:
-    for run in population.first:
+def _load(run_batch: PlannedBatch, root: Path | None) -> None:
+    for run in run_batch.first:
         work.Site(root, None).federation(run)
 
 
-def _timed(population: Population, root: Path | None) -> Cost:
+def _timed(run_batch: PlannedBatch, root: Path | None) -> Cost:
     begun = time.perf_counter()
-    _load(population, root)
-    budget, runs = population.runs[0].budget, len(population.runs)
-    steps = _steps(population.runs[0], root)
+    _load(run_batch, root)
+    budget, runs = run_batch.runs[0].budget, len(run_batch.runs)
+    steps = _steps(run_batch.runs[0], root)
     # A single run of a single client is looped, even where several would be stacked.
     fewest = slice(1 if len(steps) > 1 else 2)
-    few = population.part(fewest, fewest)
+    few = run_batch.part(fewest, fewest)
     first = whole = _Short.of(few, min(max(steps), STEPS), max(steps), root)
     stacked = first.record["path"] == "stack"
     if stacked and runs > first.runs:
-        whole = _Short.of(population, min(max(steps), STEPS), max(steps), root)
+        whole = _Short.of(run_batch, min(max(steps), STEPS), max(steps), root)
     share = _shared(first, whole, budget) if stacked else 0.0
     round_ = whole.round
     if max(steps) > STEPS:
         second = _other_steps(max(steps), stacked=stacked)
-        other = _Short.of(population if stacked else few, second, max(steps), root)
+        other = _Short.of(run_batch if stacked else few, second, max(steps), root)
         step = max(0.0, (other.round - whole.round) / (second - STEPS))
         round_ = other.round + step * ((max(steps) if stacked else fmean(steps)) - second)
     rounds = whole.all_rounds(budget, round_)
@@ -156,16 +156,16 @@ class _Short:
     record: dict[str, Any]
 
     @classmethod
-    def of(cls, population: Population, steps: int, all_steps: int, root: Path | None) -> _Short:
-        """The population's runs with ``steps`` local steps a round in place of ``all_steps``, none of them dropped."""
-        budget = replace(population.runs[0].budget, rounds=ROUNDS, test_every=0)
+    def of(cls, run_batch: PlannedBatch, steps: int, all_steps: int, root: Path | None) -> _Short:
+        """The run batch's runs with ``steps`` local steps a round in place of ``all_steps``, none of them dropped."""
+        budget = replace(run_batch.runs[0].budget, rounds=ROUNDS, test_every=0)
         if steps < all_steps:
             budget = budget.working(steps=steps)
-        runs = tuple(replace(run, budget=budget) for run in population.runs)
+        runs = tuple(replace(run, budget=budget) for run in run_batch.runs)
         moments: list[float] = []
         begun = time.perf_counter()
         records = work.train(
-            replace(population, runs=runs, rungs=()), work.Site(root, None),
+            replace(run_batch, runs=runs, rungs=()), work.Site(root, None),
             lambda *told: moments.append(time.perf_counter() - begun),
         )  # fmt: skip
         end = time.perf_counter() - begun
@@ -222,10 +222,10 @@ def _other_steps(steps: int, *, stacked: bool) -> int:
     return steps // 8 if steps // 8 > 2 * STEPS else 1
 
 
-def _racing(population: Population) -> float:
+def _racing(run_batch: PlannedBatch) -> float:
     """How many runs are trained at a time, mean over rounds: fewer and fewer where settings are dropped."""
-    left, done, trained = len(population.settings), 0, 0
-    for rung in population.rungs:
+    left, done, trained = len(run_batch.settings), 0, 0
+    for rung in run_batch.rungs:
         trained += left * (rung - done)
-        left, done = len(halving.survivors([0.0] * left, population.reduction)), rung
-    return len(population.seeds) * trained / done if population.rungs else len(population.runs)
+        left, done = len(halving.survivors([0.0] * left, run_batch.reduction)), rung
+    return len(run_batch.seeds) * trained / done if run_batch.rungs else len(run_batch.runs)

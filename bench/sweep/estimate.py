@@ -1,6 +1,6 @@
-"""What a study would cost on this machine, before it runs, from what some of its populations cost (see calibration).
+"""What a study would cost on this machine, before it runs, from what some of its run batches cost (see calibration).
 
-Of every model on every data set one kind of population is timed at least; then more, those least like the timed ones
+Of every model on every data set one kind of run batch is timed at least; then more, those least like the timed ones
 first, until that would take more than :data:`SHARE` of what the study takes, or than :data:`PATIENCE`. The others cost
 what the ones most like them do.
 """
@@ -16,14 +16,14 @@ from bench.data.files import cards
 from bench.spec import StudySpec, options_by_name
 from bench.sweep import calibration, work
 from bench.sweep.calibration import Cost
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
-from bench.sweep.study import populations
+from bench.sweep.study import run_batches
 
 SHARE = 0.15
 PATIENCE = 20.0  # seconds
 
-Kinds = Mapping[str, Sequence[Population]]  # populations that cost the same, by what they have in common
+Kinds = Mapping[str, Sequence[PlannedBatch]]  # run batches that cost the same, by what they have in common
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Missing:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a study would do: ``seconds`` of each population of one worker, None where data are missing.
+    """What a study would do: ``seconds`` of each run batch of one worker, None where data are missing.
 
     Each worker takes ``start`` seconds before its first. ``memory`` is what a worker needs and ``disk`` what the
-    records take, in bytes; ``timed`` populations of all were.
+    records take, in bytes; ``timed`` run batches of all were.
     """
 
     title: str
@@ -54,7 +54,7 @@ class Estimate:
     missing: tuple[Missing, ...]
 
     def wall(self, workers: int) -> float:
-        """Seconds that so many workers take: the longest population first to whoever is free."""
+        """Seconds that so many workers take: the longest run batch first to whoever is free."""
         if not self.seconds:
             return 0.0
         busy = [self.start] * workers
@@ -70,26 +70,26 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estima
         return Estimate(study.title, runs, runs, 0.0, None, 0, 0, 0, missing)
     # First, because looking at data imports some of what a process begins with.
     start = calibration.start({method.data.name for method in study.methods.values()})
-    planned, runs = populations(study, store.records(), root)
-    kinds: dict[str, list[Population]] = {}
-    for population in planned:
-        kinds.setdefault(calibration.kind(population), []).append(population)
+    planned, runs = run_batches(study, store.records(), root)
+    kinds: dict[str, list[PlannedBatch]] = {}
+    for run_batch in planned:
+        kinds.setdefault(calibration.kind(run_batch), []).append(run_batch)
     loading: dict[tuple[str, ...], float] = {}
     timed: dict[str, Cost] = {}
     costs: dict[str, Cost] = {}
     seconds: list[float] = []
     while name := _next(kinds, timed, start + sum(seconds)):
-        population = kinds[name][0]
-        data = tuple(work.data_key(run) for run in population.first)
+        run_batch = kinds[name][0]
+        data = tuple(work.data_key(run) for run in run_batch.first)
         if data not in loading:
-            loading[data] = calibration.loading(population, root)
-        timed[name] = calibration.cost(population, root)
+            loading[data] = calibration.loading(run_batch, root)
+        timed[name] = calibration.cost(run_batch, root)
         costs = {each: timed.get(each) or _similar(each, kinds, timed) for each in kinds}
-        seconds = [costs[each].seconds(population) for each, alike in kinds.items() for population in alike]
+        seconds = [costs[each].seconds(run_batch) for each, alike in kinds.items() for run_batch in alike]
     return Estimate(
         title=study.title,
         runs=runs,
-        to_train=sum(len(population.runs) for population in planned),
+        to_train=sum(len(run_batch.runs) for run_batch in planned),
         start=start + sum(loading.values()),
         seconds=tuple(seconds),
         timed=sum(len(kinds[name]) for name in timed),
@@ -106,7 +106,7 @@ def _next(kinds: Kinds, timed: Mapping[str, Cost], seconds: float) -> str | None
         return max((_likeness(name, other, kinds) for other in timed), default=(False, 0))
 
     def place(name: str) -> tuple[tuple[bool, int], int]:
-        run, runs = kinds[name][0].runs[0], sum(len(population.runs) for population in kinds[name])
+        run, runs = kinds[name][0].runs[0], sum(len(run_batch.runs) for run_batch in kinds[name])
         return closest(name), -runs * run.budget.rounds
 
     left = [name for name in kinds if name not in timed]

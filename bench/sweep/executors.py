@@ -1,6 +1,6 @@
-"""Where populations are trained: in this process, in worker processes of this machine, or on a Ray cluster.
+"""Where run batches are trained: in this process, in worker processes of this machine, or on a Ray cluster.
 
-An executor takes populations and hands back, as they come, their records or why there are none. It writes nothing:
+An executor takes run batches and hands back, as they come, their records or why there are none. It writes nothing:
 records go through the one store of the process that asked.
 """
 
@@ -22,23 +22,23 @@ from typing import Any, Protocol
 
 from bench import machine
 from bench.sweep import work
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.work import Site
 from bench.types import SilobenchError
 
-Progress = Callable[[str, int, int, float | None], None]  # population, rounds finished, rounds, best loss so far
+Progress = Callable[[str, int, int, float | None], None]  # run batch, rounds finished, rounds, best loss so far
 SELDOM = 0.25  # seconds
 
 
 @dataclass(frozen=True)
 class Done:
-    """A population that has ended: its ``records``, how long it took and on what machine, or the ``error``, one line.
+    """A run batch that has ended: its ``records``, how long it took and on what machine, or the ``error``, one line.
 
     ``lost`` says that its worker died, for want of memory perhaps, or that memory ran out. ``trace`` is the traceback
     of an error that nobody foresaw.
     """
 
-    population: Population
+    run_batch: PlannedBatch
     records: list[dict[str, Any]] | None = None
     seconds: float = 0.0
     machine: str = ""
@@ -48,12 +48,12 @@ class Done:
 
 
 class Executor(Protocol):
-    """Trains populations; ``free`` says whether one more would begin at once."""
+    """Trains run batches; ``free`` says whether one more would begin at once."""
 
     @property
     def free(self) -> bool: ...
 
-    def submit(self, population: Population) -> None: ...
+    def submit(self, run_batch: PlannedBatch) -> None: ...
 
     def finished(self, timeout: float) -> list[Done]:
         """What has ended since it was last asked, waiting up to ``timeout`` seconds for something."""
@@ -63,24 +63,24 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """One population after another, here; ends when :meth:`finished` returns."""
+    """One run batch after another, here; ends when :meth:`finished` returns."""
 
     def __init__(self, site: Site, progress: Progress) -> None:
         self.site, self.progress = site, progress
-        self._next: Population | None = None
+        self._next: PlannedBatch | None = None
 
     @property
     def free(self) -> bool:
         return self._next is None
 
-    def submit(self, population: Population) -> None:
-        self._next = population
+    def submit(self, run_batch: PlannedBatch) -> None:
+        self._next = run_batch
 
     def finished(self, timeout: float) -> list[Done]:
         if self._next is None:
             return []
-        population, self._next = self._next, None
-        return [attempt(population, self.site, partial(self.progress, population.name))]
+        run_batch, self._next = self._next, None
+        return [attempt(run_batch, self.site, partial(self.progress, run_batch.name))]
 
     def close(self, *, now: bool = False) -> None:
         pass
@@ -99,20 +99,20 @@ class Processes:
 
     @property
     def _busy(self) -> list[_Worker]:
-        return [worker for worker in self._started if worker.population is not None]
+        return [worker for worker in self._started if worker.run_batch is not None]
 
     @property
     def free(self) -> bool:
         return len(self._busy) < self.workers
 
-    def submit(self, population: Population) -> None:
-        worker = next((each for each in self._started if each.population is None), None)
+    def submit(self, run_batch: PlannedBatch) -> None:
+        worker = next((each for each in self._started if each.run_batch is None), None)
         if worker is None:
             worker = _Worker(min(set(range(self.workers)) - {each.number for each in self._started}))
             self._started.append(worker)
-        worker.population = population
-        with suppress(OSError):  # it died since: then it will be found dead with the population
-            worker.line.send((population, self.site))
+        worker.run_batch = run_batch
+        with suppress(OSError):  # it died since: then it will be found dead with the run batch
+            worker.line.send((run_batch, self.site))
 
     def finished(self, timeout: float) -> list[Done]:
         lines: dict[Any, _Worker] = {worker.line: worker for worker in self._busy}
@@ -120,17 +120,17 @@ class Processes:
 
     def _heard(self, worker: _Worker) -> Done | None:
         """The end of what the worker was at; None if it only told how far that has come."""
-        population = worker.population
-        assert population is not None
+        run_batch = worker.run_batch
+        assert run_batch is not None
         try:
             told = worker.line.recv()
         except (EOFError, OSError):
             self._started.remove(worker)
-            return Done(population, error=f"a worker process died (exit status {worker.end()})", lost=True)
+            return Done(run_batch, error=f"a worker process died (exit status {worker.end()})", lost=True)
         if isinstance(told, Done):
-            worker.population = None
+            worker.run_batch = None
             return told
-        self._progress(population.name, *told)
+        self._progress(run_batch.name, *told)
         return None
 
     def close(self, *, now: bool = False) -> None:
@@ -142,12 +142,12 @@ class Processes:
 
 
 class _Worker:
-    """A process that trains one population after another, and what it is at."""
+    """A process that trains one run batch after another, and what it is at."""
 
     def __init__(self, number: int) -> None:
         context = get_context("spawn")
         self.number = number
-        self.population: Population | None = None
+        self.run_batch: PlannedBatch | None = None
         self.line, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, os.getpid(), number), daemon=True)
         self.process.start()
@@ -161,7 +161,7 @@ class _Worker:
 
 
 def _serve(line: Connection, parent: int, number: int) -> None:
-    """A worker's life: its share of the machine, and one population after another until nobody sends any."""
+    """A worker's life: its share of the machine, and one run batch after another until nobody sends any."""
     # A terminal or batch system sends these to all processes at once; the one that asked hears them, and decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -173,8 +173,8 @@ def _serve(line: Connection, parent: int, number: int) -> None:
         torch.cuda.set_device(number % torch.cuda.device_count())
     with suppress(EOFError, OSError):  # nobody listens any more
         while True:
-            population, site = line.recv()
-            line.send(attempt(population, site, seldom(lambda *progress: line.send(progress))))
+            run_batch, site = line.recv()
+            line.send(attempt(run_batch, site, seldom(lambda *progress: line.send(progress))))
 
 
 def _end_with(parent: int) -> None:
@@ -197,25 +197,25 @@ def seldom(tell: work.Tell) -> work.Tell:
     return tell_seldom
 
 
-def attempt(population: Population, site: Site, tell: work.Tell) -> Done:
-    """Train a population; what goes wrong ends it and nothing else."""
+def attempt(run_batch: PlannedBatch, site: Site, tell: work.Tell) -> Done:
+    """Train a run batch; what goes wrong ends it and nothing else."""
     start = time.perf_counter()
     try:
-        records = work.train(population, site, tell)
+        records = work.train(run_batch, site, tell)
     except Exception as error:
-        return failure(population, error)
-    return Done(population, records, time.perf_counter() - start, machine.name())
+        return failure(run_batch, error)
+    return Done(run_batch, records, time.perf_counter() - start, machine.name())
 
 
-def failure(population: Population, error: Exception) -> Done:
-    """The end of a population that raised ``error``."""
+def failure(run_batch: PlannedBatch, error: Exception) -> Done:
+    """The end of a run batch that raised ``error``."""
     if _out_of_memory(error):
-        return Done(population, error="out of memory", lost=True)
+        return Done(run_batch, error="out of memory", lost=True)
     line = " ".join(str(error).split())
     if isinstance(error, SilobenchError):
-        return Done(population, error=line)
+        return Done(run_batch, error=line)
     trace = "".join(traceback.format_exception(error))
-    return Done(population, error=f"{type(error).__name__}: {line}", trace=trace)
+    return Done(run_batch, error=f"{type(error).__name__}: {line}", trace=trace)
 
 
 def _out_of_memory(error: Exception) -> bool:

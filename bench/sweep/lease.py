@@ -1,4 +1,4 @@
-"""Who trains what: a file per running population, so that processes share one store and train each run once.
+"""Who trains what: a file per running run batch, so that processes share one store and train each run once.
 
 A lease says which process holds it and how far it has come, and is touched every few seconds. One whose process is
 gone, or that nobody has touched for a while, may be taken over.
@@ -40,51 +40,51 @@ class Leases:
     def __exit__(self, *error: object) -> None:
         self._over.set()
         self._thread.join()
-        for population in list(self._held):
-            self.release(population)
+        for run_batch in list(self._held):
+            self.release(run_batch)
 
-    def claim(self, population: str, about: Mapping[str, Any]) -> bool:
-        """Take the lease of a population unless somebody alive has it; ``about`` says what is trained.
+    def claim(self, run_batch: str, about: Mapping[str, Any]) -> bool:
+        """Take the lease of a run batch unless somebody alive has it; ``about`` says what is trained.
 
         Raises :class:`SilobenchError` when it cannot be written (full disk, no permission).
         """
-        file = _file(self.store, population)
+        file = _file(self.store, run_batch)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             with self.store.lock:
                 if (other := _read(file)) is not None and _alive(other, file):
                     return False
                 with self._guard:
-                    self._held[population] = {**_holder(), "population": population, "begun": time.time(), **about}
-                self._write(population)
+                    self._held[run_batch] = {**_holder(), "run_batch": run_batch, "begun": time.time(), **about}
+                self._write(run_batch)
         except OSError as error:
-            self.release(population)
+            self.release(run_batch)
             raise SilobenchError(
                 f"{file}: cannot be written ({error.strerror}); mend that and repeat the command"
             ) from error
         return True
 
-    def note(self, population: str, **progress: Any) -> None:
-        """Say in the lease how far its population has come (at the next heartbeat)."""
+    def note(self, run_batch: str, **progress: Any) -> None:
+        """Say in the lease how far its run batch has come (at the next heartbeat)."""
         with self._guard:
-            if population in self._held:
-                self._held[population] |= progress
+            if run_batch in self._held:
+                self._held[run_batch] |= progress
 
-    def release(self, population: str) -> None:
+    def release(self, run_batch: str) -> None:
         with self._guard:
-            if self._held.pop(population, None) is not None:  # else it is somebody else's
-                _file(self.store, population).unlink(missing_ok=True)
+            if self._held.pop(run_batch, None) is not None:  # else it is somebody else's
+                _file(self.store, run_batch).unlink(missing_ok=True)
 
     def _keep_alive(self) -> None:
         while not self._over.wait(self.beat):
-            for population in list(self._held):
+            for run_batch in list(self._held):
                 with suppress(OSError):  # a full disk: the work goes on, another process may begin the same
-                    self._write(population)
+                    self._write(run_batch)
 
-    def _write(self, population: str) -> None:
+    def _write(self, run_batch: str) -> None:
         with self._guard:
-            if population in self._held:
-                write_whole(_file(self.store, population), json.dumps(self._held[population]).encode())
+            if run_batch in self._held:
+                write_whole(_file(self.store, run_batch), json.dumps(self._held[run_batch]).encode())
 
 
 def running(store: Store) -> list[dict[str, Any]]:
@@ -94,8 +94,8 @@ def running(store: Store) -> list[dict[str, Any]]:
     return [lease for file, lease in found if lease is not None and _alive(lease, file)]
 
 
-def _file(store: Store, population: str) -> Path:
-    return store.path / "leases" / f"{population}.json"
+def _file(store: Store, run_batch: str) -> Path:
+    return store.path / "leases" / f"{run_batch}.json"
 
 
 def _read(file: Path) -> dict[str, Any] | None:

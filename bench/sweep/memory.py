@@ -1,4 +1,4 @@
-"""How much memory a population takes, by counting: what a cluster is asked for before anything is trained.
+"""How much memory a run batch takes, by counting: what a cluster is asked for before anything is trained.
 
 Weights, and what a local step keeps for its way back, are counted; how many of each are there at once was measured. The
 answer is one to three times of what is used: too much leaves a core without work, too little ends a worker.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.settings import fitting
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.work import data_key
 from bench.types import Client, Federation
 
@@ -27,33 +27,33 @@ BACKWARD = 3  # times what a forward pass keeps, until a local step is over
 STACKED_KEEP, STACKED_MULTIPLY = 1e5, 3e6
 
 
-def needed(population: Population, federation: Federation) -> int:
-    """Bytes for a process that trains the population on data like those of ``federation``."""
+def needed(run_batch: PlannedBatch, federation: Federation) -> int:
+    """Bytes for a process that trains the run batch on data like those of ``federation``."""
     from bench.train import batches
     from bench.train.driver import STACKED_WEIGHTS
 
-    budget, clients = population.runs[0].budget, federation.clients
+    budget, clients = run_batch.runs[0].budget, federation.clients
     try:
-        weights, kept = _network(population, federation)
+        weights, kept = _network(run_batch, federation)
         batch = batches.batch_size(budget, max(len(client.train) for client in clients))
     except Exception:
         return BASE  # the worker meets the same, and says what it is
-    models = len(population.runs) * len(clients)
+    models = len(run_batch.runs) * len(clients)
     together, samples = 1, batch
     if batch * kept < STACKED_KEEP and batch * weights < STACKED_MULTIPLY:
         together = max(1, min(models, STACKED_WEIGHTS // weights))
         samples = max(batch, *(_evaluated(client, budget.validation) for client in clients))
     numbers = LASTING * weights * models + together * (PASSING * weights + BACKWARD * samples * kept)
-    datasets = len({data_key(run) for run in population.first})
+    datasets = len({data_key(run) for run in run_batch.first})
     return BASE + datasets * _size(federation) + FLOAT * numbers
 
 
-def _network(population: Population, federation: Federation) -> tuple[int, int]:
+def _network(run_batch: PlannedBatch, federation: Federation) -> tuple[int, int]:
     """How many weights the first client's model has, and how many numbers its forward pass keeps of each sample."""
     from bench.models.functional import torch_seed
     from bench.train import engine
 
-    run, x = population.runs[0], federation.clients[0].train.x[:1]
+    run, x = run_batch.runs[0], federation.clients[0].train.x[:1]
     name = fitting(run.algorithm["name"], run.model["name"])
     with torch_seed(0):
         module = engine.build_model(name, federation, run.model["options"]).eval()

@@ -1,4 +1,4 @@
-"""Which runs are trained together: populations, each the full product of some settings and some seeds."""
+"""Which runs are trained together: run batches, each the full product of some settings and some seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.types import RunSpec, content_hash
 
-# What an interruption may cost: a population is kept as a whole or not at all. Stacking gains little beyond this,
+# What an interruption may cost: a run batch is kept as a whole or not at all. Stacking gains little beyond this,
 MAX_BATCH_RUNS = 500
 # and nothing for large inputs: numbers of one sample times runs. Such runs are better spread over workers.
 MAXIMAL_NUMBERS = 2**15
@@ -20,7 +20,7 @@ SettingKey = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Population:
+class PlannedBatch:
     """Runs that differ in settings and seeds only; ``runs`` has all seeds of the first setting first.
 
     With ``rungs`` (numbers of rounds) the worse settings are dropped at each of them, see bench.sweep.search.
@@ -39,17 +39,17 @@ class Population:
 
     @property
     def first(self) -> tuple[RunSpec, ...]:
-        """The runs of the first setting, one for each seed: what they see is all that the population sees."""
+        """The runs of the first setting, one for each seed: what they see is all that the run batch sees."""
         return self.runs[: len(self.seeds)]
 
-    def part(self, settings: slice, seeds: slice) -> Population:
-        """The population of some of its settings and seeds."""
+    def part(self, settings: slice, seeds: slice) -> PlannedBatch:
+        """The run batch of some of its settings and seeds."""
         rows = range(0, len(self.runs), len(self.seeds))[settings]
         runs = tuple(run for first in rows for run in self.runs[first : first + len(self.seeds)][seeds])
         return replace(self, settings=self.settings[settings], seeds=self.seeds[seeds], runs=runs)
 
-    def halves(self) -> tuple[Population, ...]:
-        """Two populations of half the settings, or the seeds of a single setting; empty if it is one run or a race."""
+    def halves(self) -> tuple[PlannedBatch, ...]:
+        """Two run batches of half the settings, or the seeds of a single setting; empty if it is one run or a race."""
         if len(self.runs) == 1 or self.rungs:
             return ()
         whole = slice(None)
@@ -69,28 +69,28 @@ def lasting(run: RunSpec, rounds: int) -> RunSpec:
     return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
 
 
-def plan(runs: Iterable[RunSpec], finished: Collection[str] = (), *, sample: int = 1) -> list[Population]:
-    """Pack ``runs`` into populations and leave out those of which all are ``finished`` (hashes).
+def plan(runs: Iterable[RunSpec], finished: Collection[str] = (), *, sample: int = 1) -> list[PlannedBatch]:
+    """Pack ``runs`` into run batches and leave out those of which all are ``finished`` (hashes).
 
     ``sample`` counts the numbers of one input. The packing depends on all of ``runs``, not on their order and not on
-    what is finished: an interrupted study goes on with the populations that an uncut one has. Only a population that
+    what is finished: an interrupted study goes on with the run batches that an uncut one has. Only a run batch that
     is finished in part, by another study, is packed anew without these runs.
     """
-    populations = []
+    run_batches = []
     for whole in _pack(runs, sample):
         missing = [run for run in whole.runs if run.hash not in finished]
         if missing:
-            populations += [whole] if len(missing) == len(whole.runs) else _pack(missing, sample)
-    return populations
+            run_batches += [whole] if len(missing) == len(whole.runs) else _pack(missing, sample)
+    return run_batches
 
 
-def _pack(runs: Iterable[RunSpec], sample: int) -> list[Population]:
-    """Settings that have the same seeds go together, in ascending order, as many as a population holds."""
+def _pack(runs: Iterable[RunSpec], sample: int) -> list[PlannedBatch]:
+    """Settings that have the same seeds go together, in ascending order, as many as a run batch holds."""
     kinds: dict[str, dict[SettingKey, dict[int, RunSpec]]] = {}
     for run in runs:
         setting = tuple(sorted(run.hyperparameters.items()))
         kinds.setdefault(_kind(run), {}).setdefault(setting, {})[run.seed] = run
-    populations = []
+    run_batches = []
     for _, members in sorted(kinds.items()):
         together: dict[tuple[int, ...], list[SettingKey]] = {}
         for setting in sorted(members):
@@ -105,12 +105,12 @@ def _pack(runs: Iterable[RunSpec], sample: int) -> list[Population]:
                 for start in range(0, len(settings), size):
                     chosen = settings[start : start + size]
                     included = tuple(members[setting][seed] for setting in chosen for seed in part)
-                    populations.append(Population(tuple(map(dict, chosen)), part, included))
-    return populations
+                    run_batches.append(PlannedBatch(tuple(map(dict, chosen)), part, included))
+    return run_batches
 
 
 def _kind(run: RunSpec) -> str:
-    """What runs of one population have in common; data that follow the seed differ in these options only."""
+    """What runs of one run batch have in common; data that follow the seed differ in these options only."""
     by_seed = run.data["by_seed"]
     options = {name: value for name, value in run.data["options"].items() if name not in by_seed}
     shared: dict[str, Any] = {

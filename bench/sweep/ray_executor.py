@@ -1,4 +1,4 @@
-"""Populations on a Ray cluster: an existing one, named by its address, or one of this machine alone.
+"""Run batches on a Ray cluster: an existing one, named by its address, or one of this machine alone.
 
 All machines need the same packages, and nothing else: no shared folder and no raw data. Data are loaded here and put
 into Ray's object store once; the workers of a machine read them from its memory without a copy. Records come back.
@@ -23,7 +23,7 @@ from bench import registry
 from bench.data import flamby
 from bench.sweep import memory
 from bench.sweep.executors import Done, Progress, attempt, failure, seldom
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.work import Latest, Site, data_key, load
 from bench.types import Federation, RunSpec, SilobenchError
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from ray import ObjectRef
     from torch import Tensor
 
-PER_GPU = 4  # populations that share a GPU at most: small models leave most of one idle
+PER_GPU = 4  # run batches that share a GPU at most: small models leave most of one idle
 DIED = "a worker or its machine died"
 
 
 class OnRay:
-    """Trains on a Ray cluster, one population for each core, or for each share of a GPU if the cluster has any.
+    """Trains on a Ray cluster, one run batch for each core, or for each share of a GPU if the cluster has any.
 
-    A population asks for the memory that it needs, too, so that a machine gets as many as it can hold; one that needs
+    A run batch asks for the memory that it needs, too, so that a machine gets as many as it can hold; one that needs
     more than any machine has asks for all that the largest has. Without an ``address`` a cluster of this machine is
-    started, and ended with the executor. At most ``workers`` populations are in work at once, 0 for as many as the
+    started, and ended with the executor. At most ``workers`` run batches are in work at once, 0 for as many as the
     cluster has room for. Raises :class:`SilobenchError` where Ray is not installed or no cluster answers.
     """
 
@@ -65,7 +65,7 @@ class OnRay:
         self._notes = self._here(_Notes).remote()
         self._news = self._notes.take.remote()
         self._data: Latest[ObjectRef[Any]] = Latest()  # in the object store
-        self._running: dict[ObjectRef[Any], tuple[Population, int]] = {}  # and the memory asked for, in bytes
+        self._running: dict[ObjectRef[Any], tuple[PlannedBatch, int]] = {}  # and the memory asked for, in bytes
         self._refused: list[Done] = []
 
     def _here(self, kind: type) -> Any:
@@ -86,24 +86,24 @@ class OnRay:
 
     @property
     def free(self) -> bool:
-        """While there is no machine, one population waits for it."""
+        """While there is no machine, one run batch waits for it."""
         shares = self._count("GPU") * self._per_gpu if self._per_gpu else math.inf
         room = self.workers or max(1, min(self._count("CPU"), shares))
         # What waits for memory at Ray is taken from other commands that share the store, and finished before a stop.
         return len(self._running) < room and sum(asked for _, asked in self._running.values()) <= sum(self._memory())
 
-    def submit(self, population: Population) -> None:
+    def submit(self, run_batch: PlannedBatch) -> None:
         try:
-            data = {data_key(run): self._data.of(run, self._put) for run in population.first}
+            data = {data_key(run): self._data.of(run, self._put) for run in run_batch.first}
             _, federation = self._ray.get(next(iter(data.values())))
-            needed = memory.needed(population, federation)
+            needed = memory.needed(run_batch, federation)
         except Exception as error:
-            self._refused.append(failure(population, error))
+            self._refused.append(failure(run_batch, error))
         else:
             asked = min(needed, max(self._memory(), default=0))
             train = self._train(memory=asked)
-            task = train.remote(population, self.site, self._notes, list(data), *data.values())
-            self._running[task] = population, asked
+            task = train.remote(run_batch, self.site, self._notes, list(data), *data.values())
+            self._running[task] = run_batch, asked
 
     def _put(self, run: RunSpec) -> ObjectRef[Any]:
         federation = load(self.site.root, run)
@@ -137,29 +137,29 @@ class OnRay:
         with suppress(self._ray.exceptions.RayError):  # whoever keeps the notes died, and is started again
             news = self._ray.get(self._news)
         self._news = self._notes.take.remote()
-        for population, _ in self._running.values():
-            if population.name in news:
-                self._progress(population.name, *news[population.name])
+        for run_batch, _ in self._running.values():
+            if run_batch.name in news:
+                self._progress(run_batch.name, *news[run_batch.name])
 
     def _outcome(self, ended: ObjectRef[Any]) -> Done:
         errors = self._ray.exceptions
-        population, _ = self._running.pop(ended)
+        run_batch, _ = self._running.pop(ended)
         try:
             done: Done = self._ray.get(ended)
         except errors.RayTaskError as error:  # on the way to the training, which never raises
             cause = getattr(error.cause, "client_exc", error.cause)  # or what its data met when they were unpacked
             if not isinstance(cause, Exception):
-                return failure(population, error)
+                return failure(run_batch, error)
             if not isinstance(cause, errors.RayError):
                 cause.__cause__ = error  # which knows the worker's traceback
-                return failure(population, cause)
+                return failure(run_batch, cause)
         except errors.OutOfMemoryError:
-            return Done(population, error="out of memory", lost=True)
+            return Done(run_batch, error="out of memory", lost=True)
         except errors.RayError:
             pass
         else:
             return done
-        return Done(population, error=DIED, lost=True)
+        return Done(run_batch, error=DIED, lost=True)
 
     def close(self, *, now: bool = False) -> None:
         running = list(self._running)
@@ -236,13 +236,13 @@ def _tensor(array: np.ndarray) -> Tensor:
 
 
 class _Notes:
-    """How far each population has come: told by workers, taken by the executor."""
+    """How far each run batch has come: told by workers, taken by the executor."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[int, int, float | None]] = {}
 
-    def put(self, population: str, finished: int, rounds: int, best: float | None) -> None:
-        self._latest[population] = finished, rounds, best
+    def put(self, run_batch: str, finished: int, rounds: int, best: float | None) -> None:
+        self._latest[run_batch] = finished, rounds, best
 
     def take(self) -> dict[str, tuple[int, int, float | None]]:
         latest, self._latest = self._latest, {}
@@ -251,7 +251,7 @@ class _Notes:
 
 @dataclass(frozen=True)
 class _Handed(Site):
-    """A site whose data came with the population."""
+    """A site whose data came with the run batch."""
 
     federations: Mapping[str, Federation] = field(default_factory=dict)
 
@@ -260,10 +260,10 @@ class _Handed(Site):
 
 
 def _in_worker(
-    population: Population, site: Site, notes: Any, keys: Sequence[str], *data: tuple[Any, Federation]
+    run_batch: PlannedBatch, site: Site, notes: Any, keys: Sequence[str], *data: tuple[Any, Federation]
 ) -> Done:
     # Without a shared folder nothing could go on from a snapshot.
     snapshots = site.snapshots if site.snapshots is not None and site.snapshots.is_dir() else None
     federations = {key: federation for key, (_, federation) in zip(keys, data, strict=True)}
     handed = _Handed(site.root, snapshots, site.every_rounds, site.every_seconds, federations)
-    return attempt(population, handed, seldom(partial(notes.put.remote, population.name)))
+    return attempt(run_batch, handed, seldom(partial(notes.put.remote, run_batch.name)))

@@ -1,4 +1,4 @@
-"""Populations trained and kept: claimed, handed to an executor, recorded; whatever ends one leaves the others alone."""
+"""Run batches trained and kept: claimed, handed to an executor, recorded; whatever ends one leaves the others alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from bench.files import write_whole
 from bench.sweep.executors import Done, Executor, Progress
 from bench.sweep.lease import Leases
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.types import SilobenchError
 
@@ -28,20 +28,20 @@ class StoppedError(SilobenchError):
 
 
 class FailedError(SilobenchError):
-    """Some populations failed; all others are on record."""
+    """Some run batches failed; all others are on record."""
 
     status: ClassVar[int] = 1
 
 
 @dataclass
 class Runner:
-    """Trains populations with an executor; ``tell`` hears of everything that happens, ``stop`` ends it between them.
+    """Trains run batches with an executor; ``tell`` hears of everything that happens, ``stop`` ends it between them.
 
-    The executor is made for the first populations and kept until the block ends, so that the workers of a search that
+    The executor is made for the first run batches and kept until the block ends, so that the workers of a search that
     asks for settings in batches, and what they have loaded, last for all of them.
 
-    Events are dictionaries with the key "event": "planned" (populations, runs), "begun", "round" (round, rounds,
-    loss), "finished" (runs, diverged, seconds), "split" and "failed" (error), all but the first with the "population"
+    Events are dictionaries with the key "event": "planned" (run batches, runs), "begun", "round" (round, rounds,
+    loss), "finished" (runs, diverged, seconds), "split" and "failed" (error), all but the first with the "run batch"
     and what it is ("text").
     """
 
@@ -57,16 +57,16 @@ class Runner:
     def __exit__(self, *error: object) -> None:
         self._close()
 
-    def train(self, populations: Sequence[Population], store: Store) -> None:
-        """Train and record every population that no other process trains; wait for those.
+    def train(self, run_batches: Sequence[PlannedBatch], store: Store) -> None:
+        """Train and record every run batch that no other process trains; wait for those.
 
         Raises :class:`StoppedError` and :class:`FailedError`, and :class:`SilobenchError` when records cannot be kept.
         """
-        runs = sum(len(population.runs) for population in populations)
-        self.tell({"event": "planned", "populations": len(populations), "runs": runs})
+        runs = sum(len(run_batch.runs) for run_batch in run_batches)
+        self.tell({"event": "planned", "run_batches": len(run_batches), "runs": runs})
         with Leases(store) as self._leases:
             self._executor = self._executor or self.make_executor(self._progress)
-            work = _Round(self, populations, store, self._leases, self._executor)
+            work = _Round(self, run_batches, store, self._leases, self._executor)
             try:
                 work.run()
             except BaseException:
@@ -77,13 +77,13 @@ class Runner:
             raise StoppedError("stopped; what is finished is on record, repeat the command to go on")
         if work.failed:
             first, error = work.failed[0]
-            others = f"{len(work.failed)} of {len(populations)} populations failed, all others are on record"
+            others = f"{len(work.failed)} of {len(run_batches)} run batches failed, all others are on record"
             raise FailedError(f"{others}; the first ({text(first)}): {error}")
 
     def _progress(self, name: str, finished: int, rounds: int, loss: float | None) -> None:
         assert self._leases is not None
         self._leases.note(name, round=finished, rounds=rounds, loss=loss)
-        self.tell({"event": "round", "population": name, "round": finished, "rounds": rounds, "loss": loss})
+        self.tell({"event": "round", "run_batch": name, "round": finished, "rounds": rounds, "loss": loss})
 
     def _close(self, *, now: bool = False) -> None:
         executor, self._executor = self._executor, None
@@ -95,18 +95,18 @@ class _Round:
     """What is still to be trained, is being trained, and has failed."""
 
     def __init__(
-        self, runner: Runner, populations: Sequence[Population], store: Store, leases: Leases, executor: Executor
+        self, runner: Runner, run_batches: Sequence[PlannedBatch], store: Store, leases: Leases, executor: Executor
     ) -> None:
         self.runner, self.store, self.leases, self.executor = runner, store, leases, executor
-        self.queue = deque(populations)
-        self.elsewhere: deque[Population] = deque()  # trained by other processes
+        self.queue = deque(run_batches)
+        self.elsewhere: deque[PlannedBatch] = deque()  # trained by other processes
         self.running = 0
-        self.losses: dict[str, int] = {}  # how often a population's worker died
-        self.failed: list[tuple[Population, str]] = []
+        self.losses: dict[str, int] = {}  # how often a run batch's worker died
+        self.failed: list[tuple[PlannedBatch, str]] = []
 
     @property
     def left(self) -> bool:
-        """Whether some populations are not in work and not ended."""
+        """Whether some run batches are not in work and not ended."""
         return bool(self.queue or self.elsewhere)
 
     def run(self) -> None:
@@ -124,68 +124,68 @@ class _Round:
             if not self.queue:
                 self.queue, self.elsewhere = self.elsewhere, self.queue
 
-    def _begin(self, population: Population) -> None:
-        """Train the population, unless it is on record by now or another process has it."""
-        if not self.leases.claim(population.name, {"text": text(population), "runs": len(population.runs)}):
-            self.elsewhere.append(population)
-        elif self.store.holds(population.name):
-            self.leases.release(population.name)
+    def _begin(self, run_batch: PlannedBatch) -> None:
+        """Train the run batch, unless it is on record by now or another process has it."""
+        if not self.leases.claim(run_batch.name, {"text": text(run_batch), "runs": len(run_batch.runs)}):
+            self.elsewhere.append(run_batch)
+        elif self.store.holds(run_batch.name):
+            self.leases.release(run_batch.name)
         else:
-            self._tell("begun", population, runs=len(population.runs))
-            self.executor.submit(population)
+            self._tell("begun", run_batch, runs=len(run_batch.runs))
+            self.executor.submit(run_batch)
             self.running += 1
 
     def _end(self, done: Done) -> None:
         self.running -= 1
-        population = done.population
+        run_batch = done.run_batch
         trace = self._trace(done)
         if done.records is not None:
             self.store.write(done.records, seconds=done.seconds, machine=done.machine)
             diverged = sum(record["status"] == "diverged" for record in done.records)
-            self._tell("finished", population, runs=len(done.records), diverged=diverged, seconds=done.seconds)
+            self._tell("finished", run_batch, runs=len(done.records), diverged=diverged, seconds=done.seconds)
         elif done.lost:
-            self._again(population, done.error or "")
+            self._again(run_batch, done.error or "")
         else:
-            self._fail(population, (done.error or "") + (f"; traceback in {trace}" if done.trace else ""))
-        self.leases.release(population.name)
+            self._fail(run_batch, (done.error or "") + (f"; traceback in {trace}" if done.trace else ""))
+        self.leases.release(run_batch.name)
 
-    def _again(self, population: Population, error: str) -> None:
+    def _again(self, run_batch: PlannedBatch, error: str) -> None:
         """A dead worker may have been somebody's mistake once; the second time, or out of memory, half is tried."""
-        died = self.losses[population.name] = self.losses.get(population.name, 0) + 1
+        died = self.losses[run_batch.name] = self.losses.get(run_batch.name, 0) + 1
         if died < 2 and "memory" not in error:
-            self.queue.appendleft(population)
-        elif halves := population.halves():
-            self._tell("split", population, error=error)
+            self.queue.appendleft(run_batch)
+        elif halves := run_batch.halves():
+            self._tell("split", run_batch, error=error)
             self.queue.extendleft(reversed(halves))
         else:
-            self._fail(population, f"{error}, and it cannot be halved; give it a machine with more memory")
+            self._fail(run_batch, f"{error}, and it cannot be halved; give it a machine with more memory")
 
     def _trace(self, done: Done) -> Path:
-        """The file of the population's traceback, which is there for as long as its last attempt ended with one."""
-        file = self.store.path / "failed" / f"{done.population.name}.txt"
+        """The file of the run batch's traceback, which is there for as long as its last attempt ended with one."""
+        file = self.store.path / "failed" / f"{done.run_batch.name}.txt"
         try:
             if done.trace is None:
                 file.unlink(missing_ok=True)
             else:
-                write_whole(file, f"{text(done.population)}\n\n{done.trace}".encode())
+                write_whole(file, f"{text(done.run_batch)}\n\n{done.trace}".encode())
         except OSError as error:
             raise SilobenchError(
                 f"{file}: cannot be written ({error.strerror}); mend that and repeat the command"
             ) from error
         return file
 
-    def _fail(self, population: Population, error: str) -> None:
-        self.failed.append((population, error))
-        self._tell("failed", population, error=error)
+    def _fail(self, run_batch: PlannedBatch, error: str) -> None:
+        self.failed.append((run_batch, error))
+        self._tell("failed", run_batch, error=error)
 
-    def _tell(self, event: str, population: Population, **more: Any) -> None:
-        self.runner.tell({"event": event, "population": population.name, "text": text(population), **more})
+    def _tell(self, event: str, run_batch: PlannedBatch, **more: Any) -> None:
+        self.runner.tell({"event": event, "run_batch": run_batch.name, "text": text(run_batch), **more})
 
 
-def text(population: Population) -> str:
-    """What a population is, in a few words."""
-    run, settings, seeds = population.runs[0], len(population.settings), len(population.seeds)
+def text(run_batch: PlannedBatch) -> str:
+    """What a run batch is, in a few words."""
+    run, settings, seeds = run_batch.runs[0], len(run_batch.settings), len(run_batch.seeds)
     what = f"{run.algorithm['name']} on {run.data['name']}" + (f", {settings} settings" if settings > 1 else "")
     if seeds == 1:
-        return f"{what}, seed {population.seeds[0]}"
+        return f"{what}, seed {run_batch.seeds[0]}"
     return f"{what} x {seeds} seeds" if settings > 1 else f"{what}, {seeds} seeds"

@@ -15,15 +15,15 @@ from bench.sweep.store import Record, Store, no_collection
 if TYPE_CHECKING:
     from bench.spec import StudySpec
 
-ABOUT = ("population", "text", "runs", "round", "rounds", "loss", "pid", "host")
+ABOUT = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "host")
 
 
 def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
     """What is going on in the store, in plain containers, and the records that can be believed by their runs' hashes.
 
-    ``training``: each population's lease and for how many seconds it has run. ``finished``: runs, diverged ones among
-    them, populations, and the seconds that their training took. ``snapshots``: file, bytes, age in seconds.
-    ``failed``: the file with the traceback of each population that ended by a fault in the program, and its text.
+    ``training``: each run batch's lease and for how many seconds it has run. ``finished``: runs, diverged ones among
+    them, run batches, and the seconds that their training took. ``snapshots``: file, bytes, age in seconds.
+    ``failed``: the file with the traceback of each run batch that ended by a fault in the program, and its text.
     ``damaged``: what is wrong with each file of records that cannot be believed.
     """
     records, damage = store.examined()
@@ -37,7 +37,7 @@ def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
         "finished": {
             "runs": len(records),
             "diverged": diverged(records.values()),
-            "populations": len(store.files()) - len(damage),
+            "run_batches": len(store.files()) - len(damage),
             "seconds": round(sum(cost["seconds"] for cost in store.costs()), 3),
         },
         "snapshots": list(_of_files(store.path / "snapshots", "*.safetensors", partial(_snapshot, now))),
@@ -71,7 +71,7 @@ def diverged(records: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _of_files(folder: Path, names: str, look: Callable[[Path], dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What is to be seen of each file; one that vanishes meanwhile is of a population that has ended."""
+    """What is to be seen of each file; one that vanishes meanwhile is of a run batch that has ended."""
     for file in sorted(folder.glob(names)):
         with suppress(FileNotFoundError):
             yield look(file)

@@ -1,8 +1,8 @@
 """The records of finished runs on disk: whole or not there, and never believed without their checksum.
 
-``records/<hash>.jsonl`` holds the runs of one population, one JSON object a line; the name is the hash of the runs'
+``records/<hash>.jsonl`` holds the runs of one run batch, one JSON object a line; the name is the hash of the runs'
 hashes. A line ends with the SHA-256 of the canonical JSON of all else in it. ``costs.jsonl`` says what each
-population cost; it differs from machine to machine, which records must not. ``leases/`` says what is being trained
+run batch cost; it differs from machine to machine, which records must not. ``leases/`` says what is being trained
 (see bench.sweep.lease), ``snapshots/`` how far it has come, ``failed/`` what went wrong (see bench.sweep.runner).
 """
 
@@ -72,15 +72,15 @@ class Store:
         return found, damage
 
     def files(self) -> list[Path]:
-        """The file of each population on record."""
+        """The file of each run batch on record."""
         return sorted((self.path / "records").glob("*.jsonl"))
 
-    def holds(self, population: str) -> bool:
-        """Whether the records of the population with this name are there."""
-        return (self.path / "records" / f"{population}.jsonl").exists()
+    def holds(self, run_batch: str) -> bool:
+        """Whether the records of the run batch with this name are there."""
+        return (self.path / "records" / f"{run_batch}.jsonl").exists()
 
     def write(self, records: Sequence[Mapping[str, Any]], *, seconds: float, machine: str = "") -> Path:
-        """Keep the records of one population, all or none, and note how long they took and where; returns their file.
+        """Keep the records of one run batch, all or none, and note how long they took and where; returns their file.
 
         Raises :class:`SilobenchError` when they cannot be written (full disk, no permission); nothing is left then.
         """
@@ -105,12 +105,12 @@ class Store:
         except OSError as error:
             raise SilobenchError(
                 f"{file}: cannot be written ({error.strerror}); mend that and repeat the command, "
-                f"populations written before are kept"
+                f"run batches written before are kept"
             ) from error
         return file
 
     def costs(self) -> list[Record]:
-        """What each population cost, in the order in which they were written."""
+        """What each run batch cost, in the order in which they were written."""
         file = self.path / "costs.jsonl"
         costs: list[Record] = []
         for line in file.read_bytes().split(b"\n") if file.exists() else []:
@@ -127,7 +127,7 @@ def seal(record: Mapping[str, Any]) -> str:
 
 
 def _read(file: Path) -> list[Record]:
-    """The records of one population, every byte checked."""
+    """The records of one run batch, every byte checked."""
     mend = f"delete {file} and repeat the command that made it, only its runs are trained again"
     try:
         *lines, rest = file.read_bytes().split(b"\n")

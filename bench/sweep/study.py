@@ -12,7 +12,7 @@ from bench.data.files import download
 from bench.data.metadata import Facts, facts
 from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep import search
-from bench.sweep.plan import Population, lasting, plan
+from bench.sweep.plan import PlannedBatch, lasting, plan
 from bench.sweep.runner import Runner
 from bench.sweep.select import Search, best_validation
 from bench.sweep.store import Store
@@ -33,7 +33,7 @@ def run_study(
     """Train what ``store`` lacks of the study, or of the ``methods`` named, and return their runs by method.
 
     Without a ``runner`` nothing is trained or downloaded, and only what the store holds is returned. Everything asked
-    for is checked before anything is trained. Populations are kept one by one, so that the same call after an
+    for is checked before anything is trained. Run batches are kept one by one, so that the same call after an
     interruption goes on with the next. Records do not depend on the order of methods.
     """
     records = store.records()
@@ -41,9 +41,9 @@ def run_study(
         return on_record(study, records, root, methods)
     askers = _askers(study, methods, root)
     while asked := [asker for asker in askers if asker.ask(records)]:
-        populations = _populations(asked, records)
-        if populations:
-            runner.train(populations, store)
+        run_batches = _run_batches(asked, records)
+        if run_batches:
+            runner.train(run_batches, store)
             records = store.records()
         for asker in asked:
             asker.tell(records)
@@ -65,14 +65,14 @@ def on_record(
     return {asker.method.name: asker.search(records) for asker in askers}
 
 
-def populations(study: StudySpec, records: Records, root: Path | None = None) -> tuple[list[Population], int]:
+def run_batches(study: StudySpec, records: Records, root: Path | None = None) -> tuple[list[PlannedBatch], int]:
     """What a study has still to train, and how many runs that and what is finished of it are.
 
     A search that asks by what it has found is told that nothing was: its later settings stand for others.
     """
     askers, planned = _askers(study, None, root), []
     while asked := [asker for asker in askers if asker.ask(records)]:
-        planned += _populations(asked, records)
+        planned += _run_batches(asked, records)
         for asker in asked:
             asker.tell(records)
     return planned, study.runs(study.methods)
@@ -119,7 +119,7 @@ class _Asker:
             else ()
         )
         if self.rungs and (several := [name for name in method.axes if "." in name]):
-            what = f"{several[0]} makes populations of several kinds, and halving drops settings of one"
+            what = f"{several[0]} makes run batches of several kinds, and halving drops settings of one"
             raise SpecError(f"{study.file}: methods.{method.name}: {what}; search it with kind = 'random'")
 
     @property
@@ -158,13 +158,13 @@ class _Asker:
     def missing(self, records: Records) -> bool:
         return bool(self.race(records)) if self.rungs else any(run.hash not in records for run in self.asked())
 
-    def race(self, records: Records) -> list[Population]:
-        """All settings as one population that drops some on the way, unless how it ends is on record."""
+    def race(self, records: Records) -> list[PlannedBatch]:
+        """All settings as one run batch that drops some on the way, unless how it ends is on record."""
         if self._standing(records) is not None:
             return []
         runs = tuple(run for seeds in self.runs for run in seeds)
         numbers = tuple(dict(seeds[0].hyperparameters) for seeds in self.runs)
-        return [Population(numbers, self.study.seeds, runs, self.rungs, self.method.search.reduction)]
+        return [PlannedBatch(numbers, self.study.seeds, runs, self.rungs, self.method.search.reduction)]
 
     def _standing(self, records: Records) -> list[int] | None:
         """After how many rounds each setting's runs ended, by what is on record; None if that does not say."""
@@ -211,17 +211,17 @@ class _Asker:
         )
 
 
-def _populations(asked: Sequence[_Asker], records: Records) -> list[Population]:
+def _run_batches(asked: Sequence[_Asker], records: Records) -> list[PlannedBatch]:
     packed = [
-        population
+        run_batch
         for sample in sorted({asker.sample for asker in asked})
-        for population in plan(
+        for run_batch in plan(
             [run for asker in asked if asker.sample == sample and not asker.rungs for run in asker.asked()],
             records,
             sample=sample,
         )
     ]
-    return packed + [population for asker in asked if asker.rungs for population in asker.race(records)]
+    return packed + [run_batch for asker in asked if asker.rungs for run_batch in asker.race(records)]
 
 
 def _filled(kind: registry.Kind, name: str, options: Mapping[str, Any]) -> dict[str, Any]:

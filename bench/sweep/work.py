@@ -1,4 +1,4 @@
-"""One population, trained: what a worker does, in this process, another one, or on another machine."""
+"""One run batch, trained: what a worker does, in this process, another one, or on another machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from bench import __version__
 from bench.data import load_dataset
-from bench.sweep.plan import MAXIMAL_FEDERATIONS, Population, lasting
+from bench.sweep.plan import MAXIMAL_FEDERATIONS, PlannedBatch, lasting
 from bench.sweep.store import FORMAT
 from bench.types import DataError, Federation, Outcome, RunSpec, content_hash
 
@@ -21,7 +21,7 @@ Made = TypeVar("Made")
 
 
 class Latest(Generic[Made]):
-    """What was made of runs' data, as much of it as two populations need; the oldest is forgotten first."""
+    """What was made of runs' data, as much of it as two run batches need; the oldest is forgotten first."""
 
     def __init__(self) -> None:
         self._made: dict[str, Made] = {}
@@ -54,18 +54,20 @@ class Site:
     every_seconds: float = 300.0
 
     def federation(self, run: RunSpec) -> Federation:
-        """The run's data, loaded once for all populations that see them; a fingerprint that differs is an error."""
+        """The run's data, loaded once for all run batches that see them; a fingerprint that differs is an error."""
         return _loaded.of(run, partial(load, self.root))
 
 
-def train(population: Population, site: Site, tell: Tell = lambda finished, rounds, best: None) -> list[dict[str, Any]]:
-    """The records of all runs of the population, in its order; of one with rungs, those of settings as they ended."""
+def train(
+    run_batch: PlannedBatch, site: Site, tell: Tell = lambda finished, rounds, best: None
+) -> list[dict[str, Any]]:
+    """The records of all runs of the run batch, in its order; of one with rungs, those of settings as they ended."""
     from bench.native import keep_freed_memory
     from bench.train import engine
     from bench.train.snapshots import Keeping
 
-    common = population.runs[0]
-    federations = [site.federation(run) for run in population.first]
+    common = run_batch.runs[0]
+    federations = [site.federation(run) for run in run_batch.first]
     keeping = Keeping(site.snapshots, site.every_rounds, site.every_seconds) if site.snapshots else None
     keep_freed_memory()
     with _one_thread():
@@ -75,17 +77,17 @@ def train(population: Population, site: Site, tell: Tell = lambda finished, roun
             algorithm_options=common.algorithm["options"],
             model=common.model["name"],
             model_options=common.model["options"],
-            settings=list(population.settings),
-            seeds=list(population.seeds),
+            settings=list(run_batch.settings),
+            seeds=list(run_batch.seeds),
             budget=common.budget,
-            rungs=population.rungs,
-            reduction=population.reduction,
+            rungs=run_batch.rungs,
+            reduction=run_batch.reduction,
             snapshots=keeping,
             tell=tell,
         )
     return [
         record(_as_ended(run, outcome), outcome, federations[number % len(federations)])
-        for number, (run, outcome) in enumerate(zip(population.runs, trained.outcomes, strict=True))
+        for number, (run, outcome) in enumerate(zip(run_batch.runs, trained.outcomes, strict=True))
     ]
 
 

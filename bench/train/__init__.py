@@ -1,1 +1,1 @@
-"""The engine: a population of runs (settings x seeds x clients) trained as one batched program."""
+"""The engine: a run batch of runs (settings x seeds x clients) trained as one batched program."""

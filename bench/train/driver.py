@@ -1,4 +1,4 @@
-"""The rounds of a population, first to last: in parts that a stack holds, kept now and then, worse settings dropped.
+"""The rounds of a run batch, first to last: in parts that a stack holds, kept now and then, worse settings dropped.
 
 At a rung (successive halving, :mod:`bench.train.halving`) every part stops with its last round trained but not yet
 evaluated. A setting that goes on is then evaluated as in any round; one that is dropped as a run that ends there, with
@@ -21,7 +21,7 @@ from bench.train import halving
 from bench.train.path import mapper_of
 from bench.train.results import as_plain, from_plain, outcomes
 from bench.train.rounds import Rounds
-from bench.train.run_batch import Population
+from bench.train.run_batch import RunBatch
 from bench.train.snapshots import Keeping, Snapshot
 from bench.train.state import Running, Trained
 from bench.types import Outcome, SpecError, content_hash
@@ -45,17 +45,17 @@ class Part:
     def of(self, numbers: Sequence[int], rounds: int) -> Part:
         """Some of its settings alone, with a budget of so many ``rounds``."""
         places = [self.numbers.index(number) for number in numbers]
-        population = self.rounds.population.of(places, rounds)
+        run_batch = self.rounds.run_batch.of(places, rounds)
         mapper = self.rounds.mapper.resized(len(places))
-        return Part(numbers, Rounds(population, mapper), self.running.of(mapper, places))
+        return Part(numbers, Rounds(run_batch, mapper), self.running.of(mapper, places))
 
 
 class Race:
-    """All settings and seeds of a population, trained with one path; without ``rungs`` no setting is dropped."""
+    """All settings and seeds of a run batch, trained with one path; without ``rungs`` no setting is dropped."""
 
     def __init__(
         self,
-        population: Population,
+        run_batch: RunBatch,
         path: Literal["stack", "loop"],
         rungs: Sequence[int] = (),
         reduction: int = 0,
@@ -63,14 +63,14 @@ class Race:
         tell: Tell = lambda finished, rounds, best: None,
     ) -> None:
         if rungs:
-            _check(rungs, reduction, population)
-        self.population, self.path, self.tell, self.reduction = population, path, tell, reduction
-        self.rungs = tuple(rungs) or (population.budget.rounds,)
+            _check(rungs, reduction, run_batch)
+        self.run_batch, self.path, self.tell, self.reduction = run_batch, path, tell, reduction
+        self.rungs = tuple(rungs) or (run_batch.budget.rounds,)
         self.outcomes: dict[int, list[Outcome]] = {}  # of all seeds, by the number of the setting
         self.finished: list[tuple[Sequence[int], Rounds, Trained]] = []  # models of settings that were not dropped
         self._lowest = math.inf
         self._snapshot = None if keeping is None else self._named(keeping)
-        self._cut = cut(population, path)
+        self._cut = cut(run_batch, path)
         self._waiting = list(self._cut)  # settings of parts that have not begun
         self._parts: list[Part] = []
         self._passed = 0  # rungs at which settings have been dropped
@@ -88,11 +88,11 @@ class Race:
                 self._drop(rung)
         if self._snapshot is not None:
             self._snapshot.forget()
-        return [outcome for number in range(len(self.population.settings)) for outcome in self.outcomes[number]]
+        return [outcome for number in range(len(self.run_batch.settings)) for outcome in self.outcomes[number]]
 
     def _rounds(self, numbers: Sequence[int]) -> Rounds:
-        population = self.population.of(numbers, self.rungs[-1])
-        return Rounds(population, mapper_of(population, self.path))
+        run_batch = self.run_batch.of(numbers, self.rungs[-1])
+        return Rounds(run_batch, mapper_of(run_batch, self.path))
 
     def _begun(self, numbers: Sequence[int]) -> Part:
         rounds = self._rounds(numbers)
@@ -130,7 +130,7 @@ class Race:
         self._passed += 1
 
     def _end(self, part: Part) -> None:
-        found, seeds = outcomes(part.rounds, part.running.trained), len(self.population.seeds)
+        found, seeds = outcomes(part.rounds, part.running.trained), len(self.run_batch.seeds)
         for place, number in enumerate(part.numbers):
             self.outcomes[number] = found[place * seeds : (place + 1) * seeds]
 
@@ -147,18 +147,18 @@ class Race:
 
     def _named(self, keeping: Keeping) -> Snapshot:
         """Where the state is kept, named by everything that decides it."""
-        population = self.population
-        digest = hashlib.sha256(population.initial(population.seeds[0], 0).numpy().tobytes())
-        options = dataclasses.asdict(population.algorithm)
+        run_batch = self.run_batch
+        digest = hashlib.sha256(run_batch.initial(run_batch.seeds[0], 0).numpy().tobytes())
+        options = dataclasses.asdict(run_batch.algorithm)
         content = {
             "format": FORMAT,
             "torch": torch.__version__,
-            "data": [federation.fingerprint for federation in population.federations],
-            "algorithm": {"name": population.algorithm.registered_name, "options": options},
+            "data": [federation.fingerprint for federation in run_batch.federations],
+            "algorithm": {"name": run_batch.algorithm.registered_name, "options": options},
             "initial": digest.hexdigest(),
-            "budget": dataclasses.asdict(population.budget),
-            "settings": list(population.settings),
-            "seeds": list(population.seeds),
+            "budget": dataclasses.asdict(run_batch.budget),
+            "settings": list(run_batch.settings),
+            "seeds": list(run_batch.seeds),
             "rungs": list(self.rungs),
             "reduction": self.reduction,
             "path": self.path,
@@ -189,10 +189,10 @@ class Race:
         self._waiting, self._passed = facts["waiting"], facts["passed"]
 
 
-def cut(population: Population, path: Literal["stack", "loop"]) -> list[Sequence[int]]:
+def cut(run_batch: RunBatch, path: Literal["stack", "loop"]) -> list[Sequence[int]]:
     """The numbers of the settings, cut so that no stack holds more than STACKED_WEIGHTS weights."""
-    setting = population.models[0].size * len(population.seeds) * len(population.models)
-    numbers = range(len(population.settings))
+    setting = run_batch.models[0].size * len(run_batch.seeds) * len(run_batch.models)
+    numbers = range(len(run_batch.settings))
     together = max(1, STACKED_WEIGHTS // setting) if path == "stack" else len(numbers)
     return [numbers[first : first + together] for first in range(0, len(numbers), together)]
 
@@ -203,11 +203,11 @@ def _loss(trained: Trained, h: int) -> float:
     return fmean(math.inf if (h, s) in trained.diverged else loss for s, loss in enumerate(lowest))
 
 
-def _check(rungs: Sequence[int], reduction: int, population: Population) -> None:
-    rounds = population.budget.rounds
+def _check(rungs: Sequence[int], reduction: int, run_batch: RunBatch) -> None:
+    rounds = run_batch.budget.rounds
     if list(rungs) != sorted(set(rungs)) or rungs[0] < 1 or rungs[-1] != rounds:
         raise SpecError(f"rungs = {list(rungs)}: expected rising numbers of rounds, the last one the budget's {rounds}")
     if reduction < 2:
         raise SpecError(f"reduction = {reduction}: expected a whole number of at least 2")
-    if not bool(population.counts[1].any()):
+    if not bool(run_batch.counts[1].any()):
         raise SpecError("rungs drop settings by validation loss: set validation above 0")

@@ -21,7 +21,7 @@ from bench.train import metrics, task
 from bench.train.driver import Race, Tell
 from bench.train.path import Path, choose
 from bench.train.rounds import Rounds
-from bench.train.run_batch import Population
+from bench.train.run_batch import RunBatch
 from bench.train.snapshots import Keeping
 from bench.train.state import Trained
 from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
@@ -29,7 +29,7 @@ from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
 
 @dataclass
 class Run:
-    """A finished population: an :class:`Outcome` for every run (settings-major), and the models behind them.
+    """A finished run batch: an :class:`Outcome` for every run (settings-major), and the models behind them.
 
     The models are those of the settings (by number) that were trained to the end since the call was last cut.
     """
@@ -40,8 +40,8 @@ class Run:
     def personal(self, run: int, client: int, checkpoint: str) -> tuple[Rounds, dict[str, Any]]:
         """The personal model's tree of one run and client, with the rounds that made it."""
         rounds, trained, h, s = self._find(run)
-        client = 0 if rounds.population.algorithm.pooled else client
-        if not 0 <= client < rounds.population.sizes["C"]:
+        client = 0 if rounds.run_batch.algorithm.pooled else client
+        if not 0 <= client < rounds.run_batch.sizes["C"]:
             raise SpecError(f"there is no client {client}; clients count from 0")
         return rounds, rounds.mapper.at(trained.checkpoints[checkpoint], (h, s, client))
 
@@ -53,7 +53,7 @@ class Run:
         if not 0 <= run < len(self.outcomes):
             raise SpecError(f"there is no run {run}; runs count from 0")
         for numbers, rounds, trained in self.models:
-            setting, s = divmod(run, len(rounds.population.seeds))
+            setting, s = divmod(run, len(rounds.run_batch.seeds))
             if setting in numbers:
                 return rounds, trained, numbers.index(setting), s
         raise SpecError(f"the models of run {run} are not kept: it was dropped, or ended before training was cut")
@@ -142,10 +142,10 @@ def run(
     for name in federations[0].metrics:
         metrics.check(name)
     kind: type[Algorithm] = registry.load("algorithms", algorithm)
-    population = _population(federations, kind(**(algorithm_options or {})), algorithm, model, model_options,
+    run_batch = _run_batch(federations, kind(**(algorithm_options or {})), algorithm, model, model_options,
                              resolved, seeds, budget)  # fmt: skip
     with _tiny_numbers_as_zero():
-        race = Race(population, choose(population, path), rungs, reduction, snapshots, tell)
+        race = Race(run_batch, choose(run_batch, path), rungs, reduction, snapshots, tell)
         return Run(race.run(), race.finished)
 
 
@@ -208,7 +208,7 @@ def _in_common(federation: Federation) -> dict[str, Any]:
     }
 
 
-def _population(
+def _run_batch(
     federations: Sequence[Federation],
     algorithm: Algorithm,
     name: str,
@@ -217,7 +217,7 @@ def _population(
     settings: Sequence[Mapping[str, float]],
     seeds: Sequence[int],
     budget: Budget,
-) -> Population:
+) -> RunBatch:
     """Models and initial weights for every training client, checked against the data."""
     federation = federations[0]
     model = fitting(name, model) if isinstance(model, str) else model
@@ -261,15 +261,15 @@ def _population(
             module(clients[-1])
             return torch.get_rng_state()
 
-    population = Population(
+    run_batch = RunBatch(
         federations, algorithm, [models[shape] for shape in shapes], initial, generator,
         task.criterion(federation, kind), kind, budget, settings, seeds,
     )  # fmt: skip
-    if algorithm.validates and not any(len(held_out) for _, held_out in population.splits.values()):
+    if algorithm.validates and not any(len(held_out) for _, held_out in run_batch.splits.values()):
         raise SpecError(f"{name} needs validation samples: set validation above 0")
-    if len({exchange.size for exchange in population.exchanges}) > 1:
+    if len({exchange.size for exchange in run_batch.exchanges}) > 1:
         raise SpecError(f"{name}: what travels of the model differs in size between clients of {federation.name}")
     federated = not algorithm.pooled and not algorithm.cross_evaluate
-    if federated and population.exchanges[0].size == 0:
+    if federated and run_batch.exchanges[0].size == 0:
         raise SpecError(f"{name} shares no weight of this model: it has no part that travels; choose another model")
-    return population
+    return run_batch

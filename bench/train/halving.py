@@ -1,4 +1,4 @@
-"""Successive halving (Jamieson & Talwalkar, 2016): which settings of a population go on after a rung."""
+"""Successive halving (Jamieson & Talwalkar, 2016): which settings of a run batch go on after a rung."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks mapped over a population: all runs and clients at once (stack), or one after another (loop).
+"""Hooks mapped over a run batch: all runs and clients at once (stack), or one after another (loop).
 
 A *grid* holds one tree per point of its axes: settings (H), seeds (S) and clients (C). Its *kind* says which, so a
 batch has kind "SC" (it does not depend on the setting) and a client's state "HSC". Stacked, a grid is one tree whose
@@ -47,7 +47,7 @@ class LocalWork:
 
 
 class Mapper(ABC):
-    """Maps hooks over the axes of a population; ``sizes`` are the lengths of H, S and C."""
+    """Maps hooks over the axes of a run batch; ``sizes`` are the lengths of H, S and C."""
 
     path: Literal["stack", "loop"]
 

@@ -17,7 +17,7 @@ from bench.algorithms.player_fl import trained_weights
 from bench.models.functional import Model
 from bench.train import layers
 from bench.train.rounds import Rounds
-from bench.train.run_batch import Population
+from bench.train.run_batch import RunBatch
 from bench.train.state import Trained
 from bench.types import SpecError
 
@@ -34,26 +34,26 @@ def probe(rounds: Rounds, trained: Trained, h: int, s: int, *, similarity: bool)
     How far a client is from the others in the mean is the angle that the code calls CKA, see
     :func:`bench.train.layers.angular_procrustes`.
     """
-    population, clients = rounds.population, range(rounds.population.sizes["C"])
+    run_batch, clients = rounds.run_batch, range(rounds.run_batch.sizes["C"])
     weights = [rounds.mapper.at(trained.checkpoints["latest"], (h, s, client))["w"] for client in clients]
     found: dict[str, list[Tensor]] = {"federation_sensitivity": [], "gradient_variance": [], "hessian_trace": []}
     for client, w in zip(clients, weights, strict=True):
-        model, loss = population.models[client], _loss(population, s, client)
+        model, loss = run_batch.models[client], _loss(run_batch, s, client)
         found["federation_sensitivity"].append(layers.federation_sensitivity(model, loss, w))
         found["gradient_variance"].append(layers.gradient_variance(model, loss, w))
-        trace = layers.hessian_trace(model, loss, w, probes=VECTORS, key=population.seeds[s])
+        trace = layers.hessian_trace(model, loss, w, probes=VECTORS, key=run_batch.seeds[s])
         found["hessian_trace"].append(trace.value / trained_weights(model).clamp(min=1))
     if similarity:
-        found["dissimilarity"] = list(_distances(population, s, weights))
+        found["dissimilarity"] = list(_distances(run_batch, s, weights))
     return {name: [[each.tolist() for each in by_client]] for name, by_client in found.items()}
 
 
-def _loss(population: Population, s: int, client: int) -> layers.Loss:
+def _loss(run_batch: RunBatch, s: int, client: int) -> layers.Loss:
     """The training loss of the first mini-batch of the client's last round."""
-    work = population.work(s, client, population.budget.rounds - 1)
-    stored, y = population.samples[s, client][work.batches[0]]
-    x, key = population.look(stored[None], work.keys[:1])[0], work.keys[0]
-    return partial(_batch_loss, population.models[client], population.criterion, x, y, key)
+    work = run_batch.work(s, client, run_batch.budget.rounds - 1)
+    stored, y = run_batch.samples[s, client][work.batches[0]]
+    x, key = run_batch.look(stored[None], work.keys[:1])[0], work.keys[0]
+    return partial(_batch_loss, run_batch.models[client], run_batch.criterion, x, y, key)
 
 
 def _batch_loss(
@@ -62,13 +62,13 @@ def _batch_loss(
     return criterion(model(w, x, key).output, y).mean()
 
 
-def _distances(population: Population, s: int, weights: list[Tensor]) -> Tensor:
+def _distances(run_batch: RunBatch, s: int, weights: list[Tensor]) -> Tensor:
     """How far each client's layers are from those of the others, in the mean (C, L)."""
-    models, clients = population.models, len(weights)
+    models, clients = run_batch.models, len(weights)
     if clients < 2 or any(model is not models[0] for model in models):
         raise SpecError("representations are compared between several clients with the same model")
-    few = [population.splits[s, client][0][: max(1, SAMPLES // clients)] for client in range(clients)]
-    stored = torch.cat([population.samples[s, client][rows][0] for client, rows in enumerate(few)])
-    between = layers.similarities(models[0], weights, population.look(stored), layers.angular_procrustes)
+    few = [run_batch.splits[s, client][0][: max(1, SAMPLES // clients)] for client in range(clients)]
+    stored = torch.cat([run_batch.samples[s, client][rows][0] for client, rows in enumerate(few)])
+    between = layers.similarities(models[0], weights, run_batch.look(stored), layers.angular_procrustes)
     others = ~torch.eye(clients, dtype=torch.bool)
     return torch.where(others, between, 0).sum(2).T / (clients - 1)

@@ -13,19 +13,19 @@ from torch import Tensor
 from bench.train import evaluate
 from bench.train.probe import probe
 from bench.train.rounds import Rounds
-from bench.train.run_batch import Population
+from bench.train.run_batch import RunBatch
 from bench.train.state import Trained
 from bench.types import Outcome
 
 
 def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     """An :class:`Outcome` for every run, settings-major; the checkpoints are tested here."""
-    population = rounds.population
+    run_batch = rounds.run_batch
     tested = {rule: evaluate.scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
     validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
     untuned = None if trained.untuned is None else rounds.aggregated(trained.untuned)
     travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
-    parameters = tuple(population.algorithm.parameters(model) for model in population.models)
+    parameters = tuple(run_batch.algorithm.parameters(model) for model in run_batch.models)
     made = []
     for h, s in rounds.mapper.indices("HS"):
         diverged = trained.diverged.get((h, s))
@@ -36,8 +36,8 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
         )
         made.append(
             Outcome(
-                hyperparameters=population.settings[h],
-                seed=population.seeds[s],
+                hyperparameters=run_batch.settings[h],
+                seed=run_batch.seeds[s],
                 status="diverged" if diverged else "finished",
                 diverged=diverged,
                 scores=scores,
@@ -46,7 +46,7 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
                 client_parameters=parameters,
                 path=rounds.mapper.path,
-                curves=_curves(population, trained, h, s),
+                curves=_curves(run_batch, trained, h, s),
                 traces=_traces(rounds, trained, h, s),
                 untuned=None if untuned is None else _plain(untuned[h, s].item()),
             )
@@ -57,7 +57,7 @@ def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
 def _traces(rounds: Rounds, trained: Trained, h: int, s: int) -> dict[str, Any]:
     """What was watched in every round of one run, and what a look into the last round's models has found."""
     watched = {name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()}
-    analysis = rounds.population.algorithm.layer_analysis()
+    analysis = rounds.run_batch.algorithm.layer_analysis()
     if analysis == "none" or (h, s) in trained.diverged:
         return watched
     found = probe(rounds, trained, h, s, similarity=analysis == "all")
@@ -80,15 +80,15 @@ def _count(value: float) -> float:
     return int(value) if value.is_integer() else value
 
 
-def _curves(population: Population, trained: Trained, h: int, s: int) -> dict[str, Any]:
+def _curves(run_batch: RunBatch, trained: Trained, h: int, s: int) -> dict[str, Any]:
     """The learning curves of one run; from its first bad number on it has no scores."""
-    rounds = population.budget.tested
+    rounds = run_batch.budget.tested
     if not rounds:
         return {}
     good = trained.diverged[h, s]["round"] if (h, s) in trained.diverged else math.inf
     points = torch.stack(trained.curves)[:, :, h, s]  # (rounds, metrics, clients)
     points = torch.where((torch.tensor(rounds) <= good)[:, None, None], points, torch.nan)
-    names = population.federation.metrics
+    names = run_batch.federation.metrics
     return {"rounds": list(rounds), "scores": {name: _plain(points[:, m].tolist()) for m, name in enumerate(names)}}
 
 

@@ -1,4 +1,4 @@
-"""The federated rounds of a population.
+"""The federated rounds of a run batch.
 
 The order of a round is FENDA-FL's (section 3.3): the server's weights go to the clients, local work, aggregation,
 the clients take in the aggregate, and only then is every client's personal model validated; PLayer-FL validates it
@@ -22,7 +22,7 @@ from bench.rng import derive
 from bench.train import batches, evaluate
 from bench.train.mapping import Grid, Index, LocalWork, Mapper
 from bench.train.optim import OPTIMIZERS, Restarted
-from bench.train.run_batch import Population
+from bench.train.run_batch import RunBatch
 from bench.train.state import Running, Trained
 from bench.types import CHECKPOINTS
 
@@ -32,12 +32,12 @@ EVALUATED = 256
 
 
 class Rounds:
-    """Runs the hooks of a population's algorithm with a mapper."""
+    """Runs the hooks of a run batch's algorithm with a mapper."""
 
-    def __init__(self, population: Population, mapper: Mapper) -> None:
-        self.population, self.mapper = population, mapper
-        self.hyper = mapper.grid("H", lambda h: {k: torch.tensor(v) for k, v in population.settings[h].items()})
-        counts = population.counts
+    def __init__(self, run_batch: RunBatch, mapper: Mapper) -> None:
+        self.run_batch, self.mapper = run_batch, mapper
+        self.hyper = mapper.grid("H", lambda h: {k: torch.tensor(v) for k, v in run_batch.settings[h].items()})
+        counts = run_batch.counts
         # The axis along which sizes differ: none where every seed has clients of the same sizes.
         self.ragged: Literal["", "S"] = "" if bool((counts == counts[:, :1]).all()) else "S"
         self.facts = mapper.grid(f"{self.ragged}C", lambda *index: self._facts(*(0, *index)[-2:]))
@@ -50,34 +50,34 @@ class Rounds:
     # One client or one server, as the mapper calls them ------------------------------------------------------
 
     def _facts(self, s: int, c: int) -> Number:
-        samples = int(self.population.counts[0, s, c])
+        samples = int(self.run_batch.counts[0, s, c])
         return {
             "index": torch.tensor(c),
             "samples": torch.tensor(float(samples)),
-            "steps": torch.tensor(float(batches.local_steps(self.population.budget, samples))),
+            "steps": torch.tensor(float(batches.local_steps(self.run_batch.budget, samples))),
         }
 
     def _algorithm(self, hyper: Number) -> Algorithm:
-        names = self.population.algorithm.hyperparameters()
-        return dataclasses.replace(self.population.algorithm, **{k: v for k, v in hyper.items() if k in names})
+        names = self.run_batch.algorithm.hyperparameters()
+        return dataclasses.replace(self.run_batch.algorithm, **{k: v for k, v in hyper.items() if k in names})
 
     def _site(self, hyper: Number, facts: Number, moment: Number, c: int) -> Site:
-        names = self.population.algorithm.hyperparameters()
-        model = self.population.models[c]
+        names = self.run_batch.algorithm.hyperparameters()
+        model = self.run_batch.models[c]
         trained = torch.arange(model.size) < model.trainable
         own = {k: v for k, v in hyper.items() if k not in names}
         lr, lr_decay = own.pop("lr"), own.pop("lr_decay", None)
-        restarts = self.population.budget.optimizer_state == "reset"
+        restarts = self.run_batch.budget.optimizer_state == "reset"
 
         def optimizer_at(lr: Any, decays: Tensor | None = None) -> Optimizer:
             lr = lr if lr_decay is None else lr * lr_decay ** moment["round"]
-            kept = OPTIMIZERS[self.population.budget.optimizer](lr, **own, decays=decays)
+            kept = OPTIMIZERS[self.run_batch.budget.optimizer](lr, **own, decays=decays)
             return Restarted(kept, moment["step"] == 0) if restarts else kept
 
         decays = None if model.trainable == model.size else trained.to(torch.float32)
-        exchange, criterion = self.population.exchanges[c], self.population.criterion
+        exchange, criterion = self.run_batch.exchanges[c], self.run_batch.criterion
         return Site(
-            model, exchange, criterion, optimizer_at(lr, decays), optimizer_at, self.population.sizes["C"],
+            model, exchange, criterion, optimizer_at(lr, decays), optimizer_at, self.run_batch.sizes["C"],
             **(facts | moment),  # type: ignore[arg-type]
         )  # fmt: skip
 
@@ -104,7 +104,7 @@ class Rounds:
     def _begin_round(self, round_: int) -> None:
         if round_ == self.round:
             return
-        seeds = self.population.seeds
+        seeds = self.run_batch.seeds
         self.round = round_
         nows = [{"round": torch.tensor(round_), "weights": weights} for weights in self.weights]
         self.now = self.mapper.grid("S", nows.__getitem__) if self.ragged else nows[0]
@@ -115,7 +115,7 @@ class Rounds:
     def begin(self) -> Running:
         """The runs before their first round."""
         clients, server, received = self._begin()
-        shape = tuple(self.population.sizes[axis] for axis in "HSC")
+        shape = tuple(self.run_batch.sizes[axis] for axis in "HSC")
         best = {rule: torch.full(shape, torch.inf) for rule in ("global", "local")}
         travelled = {way: torch.zeros(shape[:2], dtype=torch.float64) for way in ("up", "down")}
         return Running(clients, received, Trained(server, best, travelled))
@@ -150,14 +150,14 @@ class Rounds:
     def evaluated(self, running: Running) -> Trained:
         """What is left once the last round's personal models are validated, and kept where a rule says so."""
         trained, round_ = running.trained, running.rounds - 1
-        algorithm, last = self.population.algorithm, running.rounds == self.population.budget.rounds
+        algorithm, last = self.run_batch.algorithm, running.rounds == self.run_batch.budget.rounds
         self._begin_round(round_)
         personal = self._personal(self._evaluated(running.clients, running.received, algorithm.tuning(last)))
         loss, untuned = self._validate(personal), None
         if last and algorithm.tuning(last) != (epochs := algorithm.tuning(last=False)):
             untuned = self._validate(self._personal(self._evaluated(running.clients, running.received, epochs)))
         best, checkpoints = self._checkpoint(trained, personal, loss)
-        tested = running.rounds in self.population.budget.tested
+        tested = running.rounds in self.run_batch.budget.tested
         return dataclasses.replace(
             trained,
             best=best,
@@ -175,9 +175,9 @@ class Rounds:
 
     def _begin(self) -> tuple[Grid, Grid, Grid]:
         """Clients, server and first download of the runs' initial weights."""
-        population, mapper = self.population, self.mapper
+        run_batch, mapper = self.run_batch, self.mapper
         self._begin_round(0)
-        initial = mapper.grid("SC", lambda s, c: population.initial(population.seeds[s], c))
+        initial = mapper.grid("SC", lambda s, c: run_batch.initial(run_batch.seeds[s], c))
         clients = self._map("init_client", lambda a, site, w: a.init_client(w, site), ["SC"], initial)
         shared = mapper.grid("S", self._shared_parts)
         init_server = _anywhere(lambda hyper, w: self._algorithm(hyper).init_server(w))
@@ -186,8 +186,8 @@ class Rounds:
 
     def _shared_parts(self, s: int) -> Tensor:
         """The shared parts (C, s) of all clients' initial weights."""
-        initial, seed = self.population.initial, self.population.seeds[s]
-        return torch.stack([each.share(initial(seed, c)) for c, each in enumerate(self.population.exchanges)])
+        initial, seed = self.run_batch.initial, self.run_batch.seeds[s]
+        return torch.stack([each.share(initial(seed, c)) for c, each in enumerate(self.run_batch.exchanges)])
 
     def _download(self, server: Grid) -> Grid:
         return self._map("download", lambda a, site, server: a.download(server, site.index), ["HS"], server)
@@ -197,17 +197,17 @@ class Rounds:
             seen = dataclasses.replace(site, validation=Batch(*samples)) if samples else site
             return algorithm.start(client, received, seen)
 
-        samples = self._validation_samples if self.population.algorithm.validates else ()
+        samples = self._validation_samples if self.run_batch.algorithm.validates else ()
         kinds = ["HSC", "HSC", *["SC"] * len(samples)]
         return self._map("start", hook, kinds, clients, received, *samples)
 
     @cached_property
     def _validation_samples(self) -> tuple[Grid, ...]:
-        return self.mapper.weighted(self.population, self._validation)
+        return self.mapper.weighted(self.run_batch, self._validation)
 
     def _evaluated(self, clients: Grid, received: Grid, epochs: int) -> Grid:
         """The clients as they are evaluated: with the aggregate, tuned on it, or as local steps have left them."""
-        algorithm, budget = self.population.algorithm, self.population.budget
+        algorithm, budget = self.run_batch.algorithm, self.run_batch.budget
         if not epochs and (algorithm.before_aggregation or budget.evaluate == "trained"):
             return clients
         started = self._start(clients, received)
@@ -245,32 +245,32 @@ class Rounds:
 
             return step
 
-        population = self.population
+        run_batch = self.run_batch
         work: dict[Index, LocalWork] = {
-            (s, c): population.work(s, c, round_, tuning) for s, c in self.mapper.indices("SC")
+            (s, c): run_batch.work(s, c, round_, tuning) for s, c in self.mapper.indices("SC")
         }
         fixed = (self.hyper, self.facts, received, self.now)
         name, kinds = "tune" if tuning else "train", ["H", f"{self.ragged}C", "HSC", self.ragged]
-        return self.mapper.train(name, at, kinds, clients, fixed, population, work)
+        return self.mapper.train(name, at, kinds, clients, fixed, run_batch, work)
 
     # Validation and checkpoints -------------------------------------------------------------------------------
 
     def _validate(self, personal: Grid) -> Tensor:
         """Validation losses (H, S, C): unweighted means over batches of the batches' mean loss."""
         if not self.validates:
-            return torch.full([self.population.sizes[axis] for axis in "HSC"], torch.nan)
+            return torch.full([self.run_batch.sizes[axis] for axis in "HSC"], torch.nan)
 
         def at(c: int) -> Callable[..., Any]:
             predict = self._predict(c)
 
             def hook(*arguments: Any) -> Tensor:
                 *personal, x, y, weight = arguments
-                return (self.population.criterion(predict(*personal, x), y) * weight).sum()
+                return (self.run_batch.criterion(predict(*personal, x), y) * weight).sum()
 
             return hook
 
         kinds, grids = [*self._common, "HSC"], (*self._moment, personal)
-        return self.mapper.loss(at, kinds, grids, self.population, self._validation, self._evaluated_together)
+        return self.mapper.loss(at, kinds, grids, self.run_batch, self._validation, self._evaluated_together)
 
     def _predict(self, c: int) -> Callable[..., Tensor]:
         def predict(hyper: Number, facts: Number, now: Number, key: Tensor, personal: Tree, x: Tensor) -> Tensor:
@@ -283,15 +283,15 @@ class Rounds:
     def _validation(self) -> dict[Index, tuple[Tensor, Tensor]]:
         """Validation rows and their weights in the mean over batches, by (seed number, client)."""
         found: dict[Index, tuple[Tensor, Tensor]] = {}
-        for (s, c), (_, rows) in self.population.splits.items():
-            size = batches.batch_size(self.population.budget, int(self.population.counts[0, s, c]))
+        for (s, c), (_, rows) in self.run_batch.splits.items():
+            size = batches.batch_size(self.run_batch.budget, int(self.run_batch.counts[0, s, c]))
             found[s, c] = rows, batches.mean_over_batches(len(rows), size)
         return found
 
     @property
     def _evaluated_together(self) -> int:
         """How many samples the loop evaluates at a time: as many as it trains on, where that is no part of them all."""
-        budget = self.population.budget
+        budget = self.run_batch.budget
         return EVALUATED if budget.batch_size == "full" or budget.batches is not None else budget.batch_size
 
     def aggregated(self, loss: Tensor) -> Tensor:
@@ -339,7 +339,7 @@ class Rounds:
     def outputs(self, personal: Grid, inputs: Mapping[Index, Tensor]) -> dict[Index, Tensor]:
         """Outputs (H, n, k) of personal models for ``inputs`` (n, ...), both by (seed number, client)."""
         kinds, grids = [*self._common, "HSC"], (*self._moment, personal)
-        return self.mapper.outputs(self._predict, kinds, grids, self.population, inputs, self._evaluated_together)
+        return self.mapper.outputs(self._predict, kinds, grids, self.run_batch, inputs, self._evaluated_together)
 
 
 def _between(now: Number, key: Tensor) -> Number:

@@ -1,4 +1,4 @@
-"""A population - settings x seeds x clients of one study's method - and what its clients see."""
+"""A run batch - settings x seeds x clients of one study's method - and what its clients see."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from bench.types import Budget, Client, DataError, Federation
 
 
 @dataclass(frozen=True)
-class Population:
-    """What the runs of one population have in common, and where they differ (``settings`` and ``seeds``)."""
+class RunBatch:
+    """What the runs of one run batch have in common, and where they differ (``settings`` and ``seeds``)."""
 
     federations: Sequence[Federation]  # of each seed; the same object where the seeds share their data
     algorithm: Algorithm
@@ -136,7 +136,7 @@ class Population:
             Loaders(self.generator(seed), training[s], validation[s], self.budget) for s, seed in enumerate(self.seeds)
         ]
 
-    def of(self, settings: Sequence[int], rounds: int) -> Population:
+    def of(self, settings: Sequence[int], rounds: int) -> RunBatch:
         """Some of the settings alone, by number, with a budget of so many rounds."""
         budget = dataclasses.replace(self.budget, rounds=rounds)
         return dataclasses.replace(self, settings=[self.settings[h] for h in settings], budget=budget)

@@ -1,4 +1,4 @@
-"""The state of running populations on disk, so that a long run goes on where it was cut.
+"""The state of running run batches on disk, so that a long run goes on where it was cut.
 
 A snapshot is a tree of tensors and a few facts, written whole or not at all, and never believed without its checksum.
 Local steps, draws and sums after it are those of an uncut run, so the outcome is the same to the last bit.

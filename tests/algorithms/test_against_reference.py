@@ -92,7 +92,7 @@ def _compare(found: engine.Run, number: int, expected: Trace) -> None:
     torch.testing.assert_close(torch.tensor(outcome.aggregated), torch.tensor(expected.aggregated), **CLOSE)
     for client, personal in enumerate(expected.personal[-1]):
         rounds, ours = found.personal(number, client, "latest")
-        _same(rounds.population.models[client], ours, personal)
+        _same(rounds.run_batch.models[client], ours, personal)
 
 
 def _accuracy(reference, state, client: int) -> float:

@@ -63,7 +63,7 @@ def run(name: str, fed: Federation, rounds: int, budget: Budget = BUDGET) -> eng
 
 def shared(found: engine.Run, client: int) -> dict[str, torch.Tensor]:
     rounds, personal = found.personal(0, client, "latest")
-    weights = rounds.population.models[client].split(personal["w"])
+    weights = rounds.run_batch.models[client].split(personal["w"])
     return {name: part for name, part in weights.items() if name.startswith(("layer2.", "layer3.", "layer4."))}
 
 
@@ -149,7 +149,7 @@ def test_different_classes_end_to_end() -> None:
     found = run("global_layers", unlike("multiclass", (18, 5, 3), (20, 5, 2), (16, 4, 4)), rounds=2)
     assert found.outcomes[0].status == "finished"
     rounds, _ = found.personal(0, 0, "latest")
-    assert [model.shapes["head.weight"] for model in rounds.population.models] == [(3, 16), (2, 16), (4, 16)]
+    assert [model.shapes["head.weight"] for model in rounds.run_batch.models] == [(3, 16), (2, 16), (4, 16)]
 
 
 def test_the_reference_model_has_the_layers_of_these_tests() -> None:

@@ -240,7 +240,7 @@ def test_a_stale_server_throws_local_training_away() -> None:
             model=models.deep(), settings=[{"lr": 0.02}], seeds=[2], budget=dataclasses.replace(BUDGET, rounds=1),
         )  # fmt: skip
         rounds, personal = found.personal(0, 1, "latest")
-        assert torch.equal(personal["w"], rounds.population.models[1].initial) is stale
+        assert torch.equal(personal["w"], rounds.run_batch.models[1].initial) is stale
 
 
 # --- pFedLA ----------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_variants_equal_their_reference_loops(name: str, options: dict[str, Any]
         torch.testing.assert_close(torch.tensor(outcome.validation), torch.tensor(expected.validation), **close)
         for client, state in enumerate(expected.personal[-1]):
             rounds, personal = found.personal(number, client, "latest")
-            torch.testing.assert_close(rounds.population.models[client].split(personal["w"]), state, **close)
+            torch.testing.assert_close(rounds.run_batch.models[client].split(personal["w"]), state, **close)
 
 
 @pytest.mark.parametrize("name", ["ditto", "pfedme", "per_fedavg"])
@@ -121,7 +121,7 @@ def test_pfedme_by_hand() -> None:
 def test_pfedme_with_beta_0_never_moves_the_server() -> None:
     still = run("pfedme", SGD, beta=0.0)
     rounds, server = still.server(0)
-    assert torch.equal(server["w"], rounds.population.models[0].initial)
+    assert torch.equal(server["w"], rounds.run_batch.models[0].initial)
 
 
 def test_pfedme_with_one_inner_step_is_fedavg() -> None:
@@ -184,7 +184,7 @@ def test_per_fedavg_adapts_by_a_single_step() -> None:
     # An epoch is several mini-batches; with alpha = 0 in training the personal model is one step away.
     found = run("per_fedavg", dataclasses.replace(SGD, rounds=1), alpha=0.3)
     rounds, server = found.server(0)
-    model = rounds.population.models[0]
+    model = rounds.run_batch.models[0]
     [first, *rest] = sites(federation(), dataclasses.replace(SGD, rounds=1), 2, tuning=1)[0].tuning[0]
     assert rest
     x, y = first

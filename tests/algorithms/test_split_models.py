@@ -35,7 +35,7 @@ def weights(found: engine.Run) -> list[dict[str, Tensor]]:
     split = []
     for client in range(3):
         rounds, personal = found.personal(0, client, "latest")
-        split.append(rounds.population.models[client].split(personal["w"]))
+        split.append(rounds.run_batch.models[client].split(personal["w"]))
     return split
 
 

@@ -52,7 +52,7 @@ def records(study):
 
 @pytest.fixture
 def store(tmp_path, records):
-    """One population of FedAvg and one of FedProx."""
+    """One run batch of FedAvg and one of FedProx."""
     store = Store(tmp_path / "results" / "runs")
     store.write(records[:3], seconds=65)
     store.write(records[3:], seconds=10)
@@ -75,7 +75,7 @@ def snapshot(store: Store) -> dict[str, bytes]:
 def test_the_state_of_a_store_that_is_not_there(silobench, tmp_path):
     assert silobench("status") == (
         0,
-        "results/runs\n  training   0 populations\n  finished   0 runs in 0 populations, 0 s of training\n",
+        "results/runs\n  training   0 run batches\n  finished   0 runs in 0 run batches, 0 s of training\n",
         "",
     )
     assert list(tmp_path.iterdir()) == []
@@ -94,17 +94,17 @@ def test_the_state_says_what_is_finished_and_what_is_in_work(silobench, store):
         document = json.loads(silobench("status", "--json")[1])
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert lines[1] == "  training   2 populations"
+    assert lines[1] == "  training   2 run batches"
     assert lines[2].startswith(
         "    apfl on digits, 4 settings x 5 seeds  round 3 of 20  best validation loss 0.4321  for 0 s  process"
     )
     assert lines[3].split("  ")[2:4] == ["local on digits, seed 1", ""]
     assert "beginning" in lines[3]
-    assert lines[4] == "  finished   5 runs in 2 populations, 1 diverged, 1 min 15 s of training"
+    assert lines[4] == "  finished   5 runs in 2 run batches, 1 diverged, 1 min 15 s of training"
     assert lines[5] == "  snapshots  1, 2.5 MB, the newest 0 s old"
-    assert document["finished"] == {"runs": 5, "diverged": 1, "populations": 2, "seconds": 75.0}
-    assert {key: document["training"][0][key] for key in ("population", "runs", "round", "rounds", "loss", "pid")} == {
-        "population": "a", "runs": 20, "round": 3, "rounds": 20, "loss": 0.4321, "pid": os.getpid(),
+    assert document["finished"] == {"runs": 5, "diverged": 1, "run_batches": 2, "seconds": 75.0}
+    assert {key: document["training"][0][key] for key in ("run_batch", "runs", "round", "rounds", "loss", "pid")} == {
+        "run_batch": "a", "runs": 20, "round": 3, "rounds": 20, "loss": 0.4321, "pid": os.getpid(),
     }  # fmt: skip
     assert document["training"][1]["round"] is None
     assert [(each["file"], each["bytes"]) for each in document["snapshots"]] == [("a.safetensors", 2_500_000)]
@@ -144,7 +144,7 @@ def test_damage_is_named_and_the_rest_is_shown(silobench, store):
         assert status == 2
         assert err.count("\n") == 1
         assert ", line 2: cut short, its sha256 is " in err
-        assert "fedavg" in out or "3 runs in 1 population, 1 diverged" in out
+        assert "fedavg" in out or "3 runs in 1 run batch, 1 diverged" in out
     assert silobench("export", "--to", "csv", "out")[0] == 2
     assert snapshot(store) == before
 

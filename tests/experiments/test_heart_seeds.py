@@ -10,7 +10,7 @@ import pytest
 from bench.registry import folder
 from bench.spec import read
 from bench.sweep import work
-from bench.sweep.study import populations
+from bench.sweep.study import run_batches
 
 # AUROC of Cleveland, South Africa and Faisalabad.
 LOGGED = {
@@ -25,11 +25,11 @@ def test_a_seed_gives_what_it_gave_the_authors(bench_data: Path, method: str) ->
     """To what rounding makes of 50 local steps: other processors move an AUROC of theirs by up to 0.005."""
     study = read(folder("experiments") / "global_layers" / "heart.toml")
     study = replace(study, methods={method: study.methods[method]}, seeds=(0, 1), tables={}, figures={})
-    planned, _ = populations(study, {}, bench_data)
+    planned, _ = run_batches(study, {}, bench_data)
     scores = {
         (record["spec"]["seed"], client): value
-        for population in planned
-        for record in work.train(population, work.Site(bench_data, None))
+        for run_batch in planned
+        for record in work.train(run_batch, work.Site(bench_data, None))
         for checkpoint, model, client, metric, value in record["scores"]
         if (checkpoint, metric) == ("latest", "auroc") and model == client
     }

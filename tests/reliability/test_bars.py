@@ -53,7 +53,7 @@ def contents(store: Path) -> dict[str, bytes]:
 
 
 def costs(store: Path) -> list[str]:
-    return [cost["population"] for cost in Store(store).costs()]
+    return [cost["run_batch"] for cost in Store(store).costs()]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def uncut(tmp_path_factory) -> dict[str, bytes]:
 
 
 def test_r1_killed_at_fifty_moments_and_repeated_the_records_are_those_of_an_uncut_sweep(tmp_path, uncut):
-    """kill -9 at any moment costs nothing but the populations in flight, and needs no manual step."""
+    """kill -9 at any moment costs nothing but the run batches in flight, and needs no manual step."""
     draw, store, misses = random.Random(1), tmp_path / "0", 0
     for attempt in range(50):
         with begun(store) as process:
@@ -83,7 +83,7 @@ def test_r4_sixteen_processes_on_one_store_train_each_run_once(tmp_path, uncut):
     with ExitStack() as stack:
         processes = [stack.enter_context(begun(tmp_path)) for _ in range(16)]
         assert [process.wait() for process in processes] == [0] * 16
-    print(f"\nR4: 16 processes, {len(costs(tmp_path))} populations trained of {len(uncut)}")
+    print(f"\nR4: 16 processes, {len(costs(tmp_path))} run batches trained of {len(uncut)}")
     assert len(costs(tmp_path)) == len(uncut)
     assert contents(tmp_path) == uncut
     assert running(Store(tmp_path)) == []
@@ -104,7 +104,7 @@ def test_r7_a_full_disk_stops_cleanly_and_what_is_there_is_used_when_there_is_ro
     try:
         # Where nobody may mount, a limit on the size of files stands in for the small disk.
         environment = {} if mounted else {"TOY_LIMIT": "600"}
-        full = toy(limited, "--populations", "40", check=False, **environment)
+        full = toy(limited, "--run batches", "40", check=False, **environment)
         kept = len(Store(limited).records())
         print(f"\nR7: stopped with exit status {full.returncode} and {kept} records: {full.stderr.strip()[-90:]}")
         assert full.returncode == 2
@@ -112,7 +112,7 @@ def test_r7_a_full_disk_stops_cleanly_and_what_is_there_is_used_when_there_is_ro
         assert len(full.stderr.strip().splitlines()) == 1
         if mounted:
             subprocess.run(["mount", "-o", "remount,size=8m", tmp_path], check=True)
-        toy(limited, "--populations", "40")
+        toy(limited, "--run batches", "40")
         assert len(Store(limited).records()) == 80
     finally:
         if mounted:
@@ -148,7 +148,7 @@ def test_r18_asked_once_it_finishes_what_it_trains_and_stops(tmp_path, uncut, nu
         process.send_signal(number)
         assert process.wait(30) == 130
     kept = len(costs(tmp_path))
-    print(f"\nR18: {number.name}, {workers} workers: {kept} populations finished, then stopped")
+    print(f"\nR18: {number.name}, {workers} workers: {kept} run batches finished, then stopped")
     assert 1 <= kept <= 2
     assert running(Store(tmp_path)) == []
     toy(tmp_path)
@@ -195,7 +195,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path):
 
 
 def test_r24_memory_and_open_files_are_flat_over_ten_thousand_runs(tmp_path):
-    done = toy(tmp_path, "--populations", "1000", "--runs", "10", "--seconds", "0", "--report")
+    done = toy(tmp_path, "--run batches", "1000", "--runs", "10", "--seconds", "0", "--report")
     marks = [tuple(map(int, line.split())) for line in done.stdout.splitlines()[1:]]
     memory, files = zip(*marks[1:], strict=True)  # the first tenth fills caches
     begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The same bars with real training: a population cut in its middle, and the table at the end."""
+"""The same bars with real training: a run batch cut in its middle, and the table at the end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def made(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(files)}
 
 
-def test_r1_a_population_cut_in_its_middle_goes_on_to_the_same_bytes(tmp_path):
+def test_r1_a_run_batch_cut_in_its_middle_goes_on_to_the_same_bytes(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
     uncut, cut = tmp_path / "uncut", tmp_path / "cut"
@@ -57,13 +57,13 @@ def test_r1_a_population_cut_in_its_middle_goes_on_to_the_same_bytes(tmp_path):
         used |= {file.name for file in snapshots.glob("*.safetensors")}
     rounds = len(used)
     subprocess.run(command(cut, study), check=True, capture_output=True)
-    print(f"\nR1: killed twice, {rounds} populations in their middle; {len(made(cut))} files are the same bytes")
+    print(f"\nR1: killed twice, {rounds} run batches in their middle; {len(made(cut))} files are the same bytes")
     assert rounds >= 1
     assert made(cut) == made(uncut)
     assert list((cut / "runs" / "snapshots").glob("*.safetensors")) == []
 
 
-def test_a_damaged_snapshot_is_named_and_its_population_alone_fails(tmp_path):
+def test_a_damaged_snapshot_is_named_and_its_run_batch_alone_fails(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
     with subprocess.Popen(command(tmp_path, study), stdout=subprocess.DEVNULL) as process:

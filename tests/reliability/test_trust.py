@@ -25,7 +25,7 @@ from bench.train.snapshots import Snapshot
 from bench.types import DataError, Federation, SilobenchError, Split
 from tests.data.files.test_cache import Filler, ask
 from tests.reliability import toy_sweep
-from tests.sweep.scripted import Scripted, population, trained
+from tests.sweep.scripted import Scripted, run_batch, trained
 from tests.sweep.test_study import run_study, serve
 
 STUDY = """
@@ -76,7 +76,7 @@ def a_record(room: Path) -> tuple[Path, Callable[[], object]]:
 
 
 def a_snapshot(room: Path) -> tuple[Path, Callable[[], object]]:
-    snapshot = Snapshot(room / "state", "a population")
+    snapshot = Snapshot(room / "state", "a run batch")
     snapshot.write({"w": torch.arange(40.0)}, {"round": 3})
     return snapshot.file, snapshot.read
 
@@ -119,8 +119,8 @@ def test_r8_what_explodes_is_diverged_and_the_sweep_goes_on(study, tmp_path):
     assert choose(found["fedavg"]).hyperparameters["lr"] < 1
 
 
-def test_out_of_memory_a_population_is_halved_and_each_run_trained_once(tmp_path):
-    whole, store, tries = population(1, 2, 3, 4, rates=(0.01, 0.1)), Store(tmp_path / "runs"), []
+def test_out_of_memory_a_run_batch_is_halved_and_each_run_trained_once(tmp_path):
+    whole, store, tries = run_batch(1, 2, 3, 4, rates=(0.01, 0.1)), Store(tmp_path / "runs"), []
 
     def end(each):
         tries.append(len(each.runs))

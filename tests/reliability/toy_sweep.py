@@ -1,6 +1,6 @@
 """A sweep whose training is a stand-in that takes no time to import: what the reliability tests start, cut and repeat.
 
-python toy_sweep.py STORE [--workers N] [--populations P] [--runs R] [--seconds S] [--backwards] [--report]
+python toy_sweep.py STORE [--workers N] [--run_batches P] [--runs R] [--seconds S] [--backwards] [--report]
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from bench.types import Budget, RunSpec, SilobenchError
 SECONDS = "TOY_SECONDS"
 
 
-def train(population, site, tell=lambda *told: None):
+def train(run_batch, site, tell=lambda *told: None):
     """Records that depend on the run alone."""
     for round_ in range(1, 4):
         time.sleep(float(os.environ.get(SECONDS, "0.01")) / 3)
         tell(round_, 3, None)
-    return [record(run) for run in population.runs]
+    return [record(run) for run in run_batch.runs]
 
 
 def record(run: RunSpec) -> dict:
@@ -48,9 +48,9 @@ if __name__ in ("__main__", "__mp_main__"):
     work.train = train
 
 
-def runs(populations: int, each: int) -> list[RunSpec]:
+def runs(run_batches: int, each: int) -> list[RunSpec]:
     data = {"name": "toy", "options": {}, "fingerprint": "f", "by_seed": []}
-    named = [{"name": f"algorithm{number}", "options": {}} for number in range(populations)]
+    named = [{"name": f"algorithm{number}", "options": {}} for number in range(run_batches)]
     return [RunSpec(data, name, {"name": "m", "options": {}}, {"lr": 0.1}, Budget(3, local_steps=1), seed)
             for name in named for seed in range(each)]  # fmt: skip
 
@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("store", type=Path)
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--populations", type=int, default=12)
+    parser.add_argument("--run batches", type=int, default=12)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--seconds", default="0.01")
     parser.add_argument("--backwards", action="store_true")
@@ -70,8 +70,8 @@ def main() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     store = Store(wanted.store)
-    every = runs(wanted.populations, wanted.runs)
-    populations = plan(every[::-1] if wanted.backwards else every, store.records())
+    every = runs(wanted.run_batches, wanted.runs)
+    run_batches = plan(every[::-1] if wanted.backwards else every, store.records())
     site, stop, ended = work.Site(None, None), threading.Event(), 0
 
     def asked(number, frame):
@@ -82,7 +82,7 @@ def main() -> None:
     def tell(event):
         nonlocal ended
         ended += event["event"] == "finished"
-        if wanted.report and event["event"] == "finished" and ended % (wanted.populations // 10) == 0:
+        if wanted.report and event["event"] == "finished" and ended % (wanted.run_batches // 10) == 0:
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             print(pages * resource.getpagesize(), len(list(Path("/proc/self/fd").iterdir())), flush=True)
 
@@ -95,7 +95,7 @@ def main() -> None:
 
     try:
         with Runner(make, tell, stop) as runner:
-            runner.train(populations, store)
+            runner.train(run_batches, store)
     except SilobenchError as error:
         print(error, file=sys.stderr)
         sys.exit(error.status)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bench import registry, spec
 from bench.settings import resolve
 from bench.spec.one_run import study_text
-from bench.sweep.study import populations
+from bench.sweep.study import run_batches
 from bench.types import Budget, RunSpec
 
 STUDY = """
@@ -39,8 +39,8 @@ budget = {{ local_steps = 3, batch_size = 4, validation = 0.25, evaluate = "trai
 
 
 def runs(file: Path) -> list[RunSpec]:
-    asked, _ = populations(spec.read(file), {})
-    return [run for population in asked for run in population.runs]
+    asked, _ = run_batches(spec.read(file), {})
+    return [run for run_batch in asked for run in run_batch.runs]
 
 
 @pytest.mark.parametrize("algorithm", registry.catalogue("algorithms"))

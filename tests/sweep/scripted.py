@@ -1,4 +1,4 @@
-"""Populations of a toy federation, an executor without training, and a site that acts on its worker by a script."""
+"""Run batches of a toy federation, an executor without training, and a site that acts on its worker by a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.sweep.executors import Done
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import FORMAT, Store
 from bench.sweep.work import Site
 from bench.types import Budget, Federation, RunSpec
@@ -23,9 +23,9 @@ def federation() -> Federation:
     return toy.federation(features=3)
 
 
-def population(
+def run_batch(
     *seeds: int, rates: tuple[float, ...] = (0.1,), rounds: int = 2, algorithm: str = "fedavg"
-) -> Population:
+) -> PlannedBatch:
     """Settings times seeds on the toy federation, under the name of a data set that there is."""
     data = {"name": "digits", "options": {}, "fingerprint": federation().fingerprint, "by_seed": []}
     runs = [
@@ -33,15 +33,15 @@ def population(
                 Budget(rounds, local_steps=2, batch_size=4), seed)
         for rate, seed in itertools.product(rates, seeds)
     ]  # fmt: skip
-    return Population(tuple({"lr": rate} for rate in rates), seeds, tuple(runs))
+    return PlannedBatch(tuple({"lr": rate} for rate in rates), seeds, tuple(runs))
 
 
 def record(run: RunSpec) -> dict:
     return {"format": FORMAT, "run": run.hash, "status": "finished", "path": "stack"}
 
 
-def trained(population: Population) -> Done:
-    return Done(population, [record(run) for run in population.runs], 1.0, "Plan9 mips, 64 cores")
+def trained(run_batch: PlannedBatch) -> Done:
+    return Done(run_batch, [record(run) for run in run_batch.runs], 1.0, "Plan9 mips, 64 cores")
 
 
 def contents(store: Store) -> dict[str, bytes]:
@@ -49,12 +49,12 @@ def contents(store: Store) -> dict[str, bytes]:
 
 
 class Scripted:
-    """An executor of ``room`` workers whose populations end, the oldest first, as ``end`` says."""
+    """An executor of ``room`` workers whose run batches end, the oldest first, as ``end`` says."""
 
-    def __init__(self, end: Callable[[Population], Done] = trained, room: int = 1) -> None:
+    def __init__(self, end: Callable[[PlannedBatch], Done] = trained, room: int = 1) -> None:
         self.end, self.room = end, room
-        self.begun: list[Population] = []
-        self.running: list[Population] = []
+        self.begun: list[PlannedBatch] = []
+        self.running: list[PlannedBatch] = []
         self.closed: list[bool] = []
 
     def __call__(self, progress: Callable) -> Scripted:
@@ -65,10 +65,10 @@ class Scripted:
     def free(self) -> bool:
         return len(self.running) < self.room
 
-    def submit(self, population: Population) -> None:
+    def submit(self, run_batch: PlannedBatch) -> None:
         assert self.free
-        self.begun.append(population)
-        self.running.append(population)
+        self.begun.append(run_batch)
+        self.running.append(run_batch)
 
     def finished(self, timeout: float) -> list[Done]:
         return [self.end(self.running.pop(0))]

@@ -11,7 +11,7 @@ import typer
 
 from bench import spec
 from bench.cli import main
-from bench.sweep.study import populations
+from bench.sweep.study import run_batches
 from bench.types import Budget
 
 TEXT = (Path(__file__).parents[2] / "docs" / "running-sweeps.md").read_text()
@@ -20,9 +20,9 @@ TEXT = (Path(__file__).parents[2] / "docs" / "running-sweeps.md").read_text()
 def test_its_study_asks_for_as_many_runs_as_it_says(tmp_path):
     (study,) = re.findall(r"^```toml\n(.+?)^```", TEXT, re.M | re.S)
     (tmp_path / "study.toml").write_text(study)
-    asked, total = populations(spec.read(tmp_path / "study.toml"), {})
+    asked, total = run_batches(spec.read(tmp_path / "study.toml"), {})
     (said,) = re.findall(r"That is (\d+) \+ (\d+) \+ (\d+) runs", TEXT)
-    assert sum(len(population.runs) for population in asked) == total == sum(map(int, said))
+    assert sum(len(run_batch.runs) for run_batch in asked) == total == sum(map(int, said))
 
 
 def test_its_table_of_a_budget_is_whole():

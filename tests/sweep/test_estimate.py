@@ -19,11 +19,11 @@ from bench.sweep import calibration, work
 from bench.sweep import estimate as estimating
 from bench.sweep import study as running
 from bench.sweep.estimate import Estimate, estimate
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.types import Budget, Federation
 from tests import records
-from tests.sweep.scripted import population
+from tests.sweep.scripted import run_batch
 
 TRACING, TEST = 3.0, 0.6  # seconds; a test is of three checkpoints
 SAMPLES = (12, 9)  # of each client, two and one of them held out
@@ -41,20 +41,20 @@ class Machine:
 
     path: str = "stack"
     clock: float = 0.0
-    trained: list[Population] = field(default_factory=list)
+    trained: list[PlannedBatch] = field(default_factory=list)
 
-    def train(self, population: Population, site, tell=lambda *told: None) -> list[dict]:
-        self.trained.append(population)
-        budget = population.runs[0].budget
+    def train(self, run_batch: PlannedBatch, site, tell=lambda *told: None) -> list[dict]:
+        self.trained.append(run_batch)
+        budget = run_batch.runs[0].budget
         self.clock += TRACING
         for round_ in range(1, budget.rounds + 1):
-            runs = self.left(population, round_)
-            self.clock += self.round(budget, runs, pooled=population.runs[0].algorithm["name"] == "central")
+            runs = self.left(run_batch, round_)
+            self.clock += self.round(budget, runs, pooled=run_batch.runs[0].algorithm["name"] == "central")
             if round_ in budget.tested:
                 self.clock += TEST / 3 * runs
             tell(round_, budget.rounds, None)
-        self.clock += TEST * len(population.runs)
-        return [records.made(run, path=self.path) for run in population.runs]
+        self.clock += TEST * len(run_batch.runs)
+        return [records.made(run, path=self.path) for run in run_batch.runs]
 
     def round(self, budget: Budget, runs: int, *, pooled: bool) -> float:
         """Evaluation and steps; stacked, the slowest client's of a program that costs something whatever the runs."""
@@ -66,14 +66,14 @@ class Machine:
         return runs * sum(0.2 + 0.02 * each for each in steps)
 
     @staticmethod
-    def left(population: Population, round_: int) -> int:
+    def left(run_batch: PlannedBatch, round_: int) -> int:
         """How many runs are in work in a round: of a race with reduction 3 a third of the settings after each rung."""
-        passed = sum(rung < round_ for rung in population.rungs)
-        return len(population.runs) // 3**passed
+        passed = sum(rung < round_ for rung in run_batch.rungs)
+        return len(run_batch.runs) // 3**passed
 
-    def takes(self, population: Population) -> float:
+    def takes(self, run_batch: PlannedBatch) -> float:
         before = self.clock
-        self.train(population, None)
+        self.train(run_batch, None)
         return self.clock - before
 
 
@@ -90,8 +90,8 @@ def machine(monkeypatch, tmp_path) -> Machine:
     return machine
 
 
-def of(made: Population, algorithm: str = "fedavg", **budget) -> Population:
-    """The population with the toy data of this file, another algorithm and budget."""
+def of(made: PlannedBatch, algorithm: str = "fedavg", **budget) -> PlannedBatch:
+    """The run batch with the toy data of this file, another algorithm and budget."""
     data = made.runs[0].data | {"fingerprint": federation().fingerprint}
     wanted = Budget(**{"rounds": 20, "local_epochs": 5, "batch_size": 1} | budget)
     named = {"name": algorithm, "options": {}}
@@ -99,7 +99,7 @@ def of(made: Population, algorithm: str = "fedavg", **budget) -> Population:
     return dataclasses.replace(made, runs=tuple(runs))
 
 
-GRID = population(1, 2, 3, rates=(0.1, 0.2, 0.3))
+GRID = run_batch(1, 2, 3, rates=(0.1, 0.2, 0.3))
 
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
@@ -111,9 +111,9 @@ GRID = population(1, 2, 3, rates=(0.1, 0.2, 0.3))
     of(GRID, test_every=3),
     of(GRID, "central"),
     of(GRID, rounds=1),
-    of(population(1), local_epochs=1),
+    of(run_batch(1), local_epochs=1),
 ], ids=["longest rounds", "long rounds", "short rounds", "few", "curves", "pooled", "short", "alone"])  # fmt: skip
-def test_a_population_costs_what_it_takes(machine: Machine, wanted: Population, path: str) -> None:
+def test_a_run_batch_costs_what_it_takes(machine: Machine, wanted: PlannedBatch, path: str) -> None:
     machine.path = path
     found = calibration.cost(wanted, None)
     assert max(short.runs[0].budget.rounds for short in machine.trained) == calibration.ROUNDS
@@ -124,7 +124,7 @@ def test_a_population_costs_what_it_takes(machine: Machine, wanted: Population, 
 def test_settings_that_a_race_drops_cost_no_more(machine: Machine, path: str, monkeypatch) -> None:
     machine.path = path
     monkeypatch.setattr(f"{__name__}.TEST", 0.0)
-    settings = of(population(1, 2, rates=tuple(0.1 * rate for rate in range(1, 10))), rounds=9)
+    settings = of(run_batch(1, 2, rates=tuple(0.1 * rate for rate in range(1, 10))), rounds=9)
     race = dataclasses.replace(settings, rungs=(1, 3, 9), reduction=3)
     found = calibration.cost(race, None)
     assert found.seconds(race) == pytest.approx(machine.takes(race))
@@ -180,7 +180,7 @@ def test_more_than_one_of_each_model_is_timed_while_it_takes_a_small_share(
     found = estimate(study(**SEVERAL), Store(tmp_path / "runs"))
     assert (found.runs, found.to_train, found.timed) == (20, 20, timed)
     assert {run.model["name"] for short in machine.trained for run in short.runs} == {"logistic", "mlp"}
-    one = machine.takes(of(population(1, 2, rates=(0.1, 0.2)), local_epochs=1))
+    one = machine.takes(of(run_batch(1, 2, rates=(0.1, 0.2)), local_epochs=1))
     assert found.seconds == pytest.approx([one] * 5)
     assert found.wall(1) == pytest.approx(5 + 5 * one)
 
@@ -198,12 +198,12 @@ def test_a_kind_that_was_not_timed_costs_what_the_most_alike_do(machine: Machine
     methods = dict(wanted.methods) | {"scaffold": dataclasses.replace(wanted.methods["scaffold"], budget=long)}
     found = estimate(dataclasses.replace(wanted, methods=methods), Store(tmp_path / "runs"))
     assert found.timed == 2
-    runs = population(1, 2, rates=(0.1, 0.2))
+    runs = run_batch(1, 2, rates=(0.1, 0.2))
     takes = {rounds: machine.takes(of(runs, local_epochs=1, rounds=rounds)) for rounds in (20, 60)}
     assert sorted(found.seconds or ()) == pytest.approx(sorted([takes[60], *[takes[20]] * 4]), rel=0.1)
 
 
-def test_workers_start_at_once_and_the_longest_population_is_first() -> None:
+def test_workers_start_at_once_and_the_longest_run_batch_is_first() -> None:
     found = Estimate("A study", 4, 4, 5.0, (1.0, 2.0, 4.0, 2.0), 4, 0, 0, ())
     assert [found.wall(workers) for workers in (1, 2, 3, 9)] == [14.0, 10.0, 9.0, 9.0]
 
@@ -221,14 +221,14 @@ def test_the_command_trains_nothing_that_lasts_and_counts_what_is_on_record(silo
 
     before, again = planned(), planned()
     assert before == again
-    assert (before["runs"], before["to_train"], before["populations"]) == (6, 6, 2)
+    assert (before["runs"], before["to_train"], before["run_batches"]) == (6, 6, 2)
     assert before["seconds"] > before["start"] > 0
     assert not (tmp_path / "runs").exists()
     assert silobench("sweep", file, "--store", "runs", "--quiet")[0] == 0
     written = sum(each.stat().st_size for each in (tmp_path / "runs/records").iterdir())
     assert before["disk"] == pytest.approx(written, rel=0.2)
     after = planned()
-    assert (after["to_train"], after["populations"], after["seconds"]) == (0, 0, 0)
+    assert (after["to_train"], after["run_batches"], after["seconds"]) == (0, 0, 0)
 
 
 def test_without_the_data_there_is_no_time_but_what_to_fetch(silobench, tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""Executors of one machine: equal records wherever a population is trained, and one that ends badly ends alone."""
+"""Executors of one machine: equal records wherever a run batch is trained, and one that ends badly ends alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.sweep.store import Store
 from bench.sweep.study import run_study
 from bench.sweep.work import Site
 from bench.types import DataError
-from tests.sweep.scripted import Stage, alive, contents, population, wait_for
+from tests.sweep.scripted import Stage, alive, contents, run_batch, wait_for
 
 
 def ignore(*told) -> None:
@@ -26,17 +26,17 @@ def ignore(*told) -> None:
 
 
 def drained(executor, count: int = 1) -> dict[tuple[int, ...], Done]:
-    """The ends of so many populations, by their seeds."""
+    """The ends of so many run batches, by their seeds."""
     done: list[Done] = []
     wait_for(lambda: bool(done.extend(executor.finished(0.1)) or len(done) >= count))
-    return {each.population.seeds: each for each in done}
+    return {each.run_batch.seeds: each for each in done}
 
 
 RAISED = 'raise ValueError("no such\\nthing")'
 
 
 def leads_to(statement: str, done: Done) -> bool:
-    """Whether the end of a population has a traceback that shows the statement."""
+    """Whether the end of a run batch has a traceback that shows the statement."""
     return done.trace is not None and statement in done.trace
 
 
@@ -51,9 +51,9 @@ def leads_to(statement: str, done: Done) -> bool:
         (RuntimeError("shapes differ"), "RuntimeError: shapes differ", False),
     ],
 )
-def test_what_ended_a_population_is_one_line_and_a_fault_of_the_program_has_a_traceback(error, said, lost):
-    done = failure(population(1), error)
-    assert dataclasses.replace(done, trace=None) == Done(population(1), error=said, lost=lost)
+def test_what_ended_a_run_batch_is_one_line_and_a_fault_of_the_program_has_a_traceback(error, said, lost):
+    done = failure(run_batch(1), error)
+    assert dataclasses.replace(done, trace=None) == Done(run_batch(1), error=said, lost=lost)
     assert (done.trace is not None) == (": " in said and not isinstance(error, DataError))
 
 
@@ -68,28 +68,28 @@ def test_of_many_tellings_few_are_heard_the_first_among_them(monkeypatch):
     assert heard == [(1, 5, None), (3, 5, None), (5, 5, None)]
 
 
-def test_in_process_one_population_is_trained_at_a_time(tmp_path):
+def test_in_process_one_run_batch_is_trained_at_a_time(tmp_path):
     heard: list[tuple] = []
     executor = InProcess(Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
     assert executor.free
     assert executor.finished(0) == []
-    executor.submit(population(1, 2))
+    executor.submit(run_batch(1, 2))
     assert not executor.free
     (done,) = executor.finished(0)
     assert executor.free
-    assert [each["run"] for each in done.records] == [run.hash for run in population(1, 2).runs]
+    assert [each["run"] for each in done.records] == [run.hash for run in run_batch(1, 2).runs]
     assert (done.error, done.lost) == (None, False)
     assert done.seconds > 0
-    assert [told[:3] for told in heard] == [(population(1, 2).name, 1, 2), (population(1, 2).name, 2, 2)]
+    assert [told[:3] for told in heard] == [(run_batch(1, 2).name, 1, 2), (run_batch(1, 2).name, 2, 2)]
 
 
 @pytest.mark.parametrize(("act", "error", "lost"), [("raise", "ValueError: no such thing", False),
                                                     ("memory", "out of memory", True)])  # fmt: skip
 def test_in_process_what_goes_wrong_is_said(tmp_path, act, error, lost):
     executor = InProcess(Stage.at(tmp_path / "stage", seed1=act), ignore)
-    executor.submit(population(1))
+    executor.submit(run_batch(1))
     (done,) = executor.finished(0)
-    assert (done.population, done.records, done.error, done.lost) == (population(1), None, error, lost)
+    assert (done.run_batch, done.records, done.error, done.lost) == (run_batch(1), None, error, lost)
     assert leads_to(RAISED, done) == (act == "raise")
 
 
@@ -105,28 +105,28 @@ def processes(tmp_path):
 def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
     executor, heard = processes
     executor.site = executor.site.told(seed1="die once", seed2="wait", seed3="raise", seed4="memory")
-    executor.submit(population(1))
-    executor.submit(population(2))
+    executor.submit(run_batch(1))
+    executor.submit(run_batch(2))
     assert not executor.free
     (dead,) = drained(executor).values()
-    assert (dead.population, dead.lost) == (population(1), True)
+    assert (dead.run_batch, dead.lost) == (run_batch(1), True)
     assert dead.error == f"a worker process died (exit status {-signal.SIGKILL})"
     assert executor.free
     (waiting,) = executor.site.waiting()
     os.kill(waiting, signal.SIGTERM)  # as a batch system does to all processes, and a terminal:
     os.kill(waiting, signal.SIGINT)
-    executor.submit(population(1))
-    assert [each["run"] for each in drained(executor)[1,].records] == [population(1).runs[0].hash]
+    executor.submit(run_batch(1))
+    assert [each["run"] for each in drained(executor)[1,].records] == [run_batch(1).runs[0].hash]
     for seed in (3, 4):
-        executor.submit(population(seed))
+        executor.submit(run_batch(seed))
         (done,) = drained(executor).values()
         assert (done.error, done.lost) == (("ValueError: no such thing", False), ("out of memory", True))[seed - 3]
         assert leads_to(RAISED, done) == (seed == 3)
     executor.site.go()
     assert drained(executor)[2,].records
-    assert {told[0] for told in heard} == {population(1).name, population(2).name}
+    assert {told[0] for told in heard} == {run_batch(1).name, run_batch(2).name}
     executor.site = executor.site.told(seed5="elsewhere")
-    executor.submit(population(5))
+    executor.submit(run_batch(5))
     assert drained(executor)[5,].machine == f"{platform.system()} elsewhere, {os.cpu_count()} cores"
     workers = [each.process.pid for each in executor._started]
     assert waiting in workers
@@ -137,7 +137,7 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
 def test_closed_now_no_worker_is_waited_for(processes):
     executor, _ = processes
     executor.site = executor.site.told(seed1="wait")
-    executor.submit(population(1))
+    executor.submit(run_batch(1))
     (worker,) = executor.site.waiting()
     executor.close(now=True)
     assert not alive(worker)

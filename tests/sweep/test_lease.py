@@ -62,15 +62,15 @@ def holder(store):
         process.kill()
 
 
-def claims(store: Store, population: str = "a") -> bool:
+def claims(store: Store, run_batch: str = "a") -> bool:
     """Whether this process gets the lease."""
     with Leases(store) as leases:
-        return leases.claim(population, {})
+        return leases.claim(run_batch, {})
 
 
 def written(store: Store, **changed) -> None:
     """The lease of "a" as this process would write it, some things changed."""
-    content = {**lease._holder(), "population": "a", "begun": time.time(), **changed}
+    content = {**lease._holder(), "run_batch": "a", "begun": time.time(), **changed}
     file = store.path / "leases" / "a.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content))
@@ -101,7 +101,7 @@ def test_a_process_claims_once_and_frees_what_it_held(store):
         assert not leases.claim("a", {})
         assert leases.claim("b", {})
         leases.release("b")
-        assert [held["population"] for held in running(store)] == ["a"]
+        assert [held["run_batch"] for held in running(store)] == ["a"]
         assert claims(store, "b")
     assert running(store) == []
     assert list((store.path / "leases").iterdir()) == []
@@ -177,7 +177,7 @@ def test_of_sixteen_processes_one_gets_each_lease(store, tmp_path):
         go.touch()
     assert crowd.returncode == 0
     assert sorted("".join(got)) == ["0", "1", "2", "3", "4"]
-    assert sorted(each["population"] for each in held) == ["0", "1", "2", "3", "4"]
+    assert sorted(each["run_batch"] for each in held) == ["0", "1", "2", "3", "4"]
     assert len({each["pid"] for each in held}) == sum(map(bool, got))
     assert running(store) == []
 

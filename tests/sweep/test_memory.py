@@ -1,4 +1,4 @@
-"""The memory that a population is taken to need: at least what training takes, and not many times as much."""
+"""The memory that a run batch is taken to need: at least what training takes, and not many times as much."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bench.sweep.memory import BASE, needed
-from bench.sweep.plan import Population
-from tests.sweep.scripted import federation, population
+from bench.sweep.plan import PlannedBatch
+from tests.sweep.scripted import federation, run_batch
 
 # Prints the most memory that a worker had, by the kernel's count, and what of it training took.
 TRAIN = """
@@ -28,7 +28,7 @@ def kilobytes(what):
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what))
     return int(line.split()[1])
 
-work.train(test_memory.population(1), Site(None, None))
+work.train(test_memory.run_batch(1), Site(None, None))
 before = kilobytes("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")
 work.train(test_memory.made(sys.argv[1]), Site(None, None))
@@ -36,8 +36,8 @@ print(1024 * kilobytes("VmHWM"), 1024 * (kilobytes("VmHWM") - before))
 """
 
 
-def of(made: Population, algorithm: str, model: str, *, hidden: Any, **changes: Any) -> Population:
-    """The population with another algorithm and model, and changes of its budget."""
+def of(made: PlannedBatch, algorithm: str, model: str, *, hidden: Any, **changes: Any) -> PlannedBatch:
+    """The run batch with another algorithm and model, and changes of its budget."""
     runs = tuple(
         dataclasses.replace(
             run,
@@ -50,11 +50,11 @@ def of(made: Population, algorithm: str, model: str, *, hidden: Any, **changes: 
     return dataclasses.replace(made, runs=runs)
 
 
-def made(name: str) -> Population:
-    many = population(1, 2, rates=tuple(0.001 * rate for rate in range(1, 61)))
+def made(name: str) -> PlannedBatch:
+    many = run_batch(1, 2, rates=tuple(0.001 * rate for rate in range(1, 61)))
     return {
         "stacked": of(many, "apfl", "mlp", hidden=[128, 128], optimizer="adamw"),
-        "looped": of(population(1, 2), "fedavg", "mlp", hidden=[1500, 1500]),
+        "looped": of(run_batch(1, 2), "fedavg", "mlp", hidden=[1500, 1500]),
     }[name]
 
 
@@ -69,11 +69,11 @@ def test_what_is_needed_by_count_is_what_training_takes_or_up_to_four_times_as_m
 
 
 def test_of_what_cannot_be_counted_the_worker_says_why():
-    assert needed(of(population(1), "fedavg", "mlp", hidden=0), federation()) == BASE
+    assert needed(of(run_batch(1), "fedavg", "mlp", hidden=0), federation()) == BASE
 
 
 def test_each_seed_may_have_data_of_its_own():
-    one = population(1, 2)
+    one = run_batch(1, 2)
     runs = tuple(dataclasses.replace(run, data={**run.data, "fingerprint": str(run.seed)}) for run in one.runs)
     samples = [split for client in federation().clients for split in (client.train, client.test)]
     size = sum(split.x.nbytes + split.y.nbytes for split in samples)

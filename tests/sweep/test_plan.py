@@ -1,4 +1,4 @@
-"""Packing runs into populations: full products, nothing twice, the same whatever the order."""
+"""Packing runs into run batches: full products, nothing twice, the same whatever the order."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def run(lr: float, seed: int, algorithm: str = "fedavg", rounds: int = 3, **more
 GRID = [run(lr, seed) for lr, seed in product((0.1, 0.01), (1, 2, 3))]
 
 
-def test_a_grid_is_one_population_settings_major():
-    (population,) = plan(GRID)
-    assert population.settings == ({"lr": 0.01}, {"lr": 0.1})
-    assert population.seeds == (1, 2, 3)
-    assert [(each.hyperparameters["lr"], each.seed) for each in population.runs] == [
+def test_a_grid_is_one_run_batch_settings_major():
+    (run_batch,) = plan(GRID)
+    assert run_batch.settings == ({"lr": 0.01}, {"lr": 0.1})
+    assert run_batch.seeds == (1, 2, 3)
+    assert [(each.hyperparameters["lr"], each.seed) for each in run_batch.runs] == [
         (0.01, 1), (0.01, 2), (0.01, 3), (0.1, 1), (0.1, 2), (0.1, 3),
     ]  # fmt: skip
 
@@ -36,11 +36,11 @@ def test_a_grid_is_one_population_settings_major():
 def test_settings_that_miss_the_same_seeds_go_together():
     other = [run(1.0, seed) for seed in (1, 2, 3)]
     finished = {run(0.1, 2).hash, run(1.0, 2).hash}
-    packed = [(population.settings, population.seeds) for population in plan([*GRID, *other], finished)]
+    packed = [(run_batch.settings, run_batch.seeds) for run_batch in plan([*GRID, *other], finished)]
     assert packed == [(({"lr": 0.01},), (1, 2, 3)), (({"lr": 0.1}, {"lr": 1.0}), (1, 3))]
 
 
-def test_the_packing_does_not_depend_on_which_populations_are_finished(monkeypatch):
+def test_the_packing_does_not_depend_on_which_run_batches_are_finished(monkeypatch):
     monkeypatch.setattr(planning, "MAX_BATCH_RUNS", 2)
     runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
     whole = plan(runs)
@@ -49,21 +49,21 @@ def test_the_packing_does_not_depend_on_which_populations_are_finished(monkeypat
 
 
 def test_runs_on_large_inputs_are_spread_and_those_with_data_of_their_own_are_few_together(monkeypatch):
-    assert [len(population.runs) for population in plan(GRID, sample=10_000)] == [3, 3]
+    assert [len(run_batch.runs) for run_batch in plan(GRID, sample=10_000)] == [3, 3]
     monkeypatch.setattr(planning, "MAXIMAL_FEDERATIONS", 2)
 
     def of_seed(seed: int) -> RunSpec:
         data = {"name": "toy", "options": {"split_seed": seed}, "fingerprint": str(seed), "by_seed": ["split_seed"]}
         return replace(run(0.1, seed), data=data)
 
-    assert [population.seeds for population in plan(map(of_seed, range(5)))] == [(0, 1), (2, 3), (4,)]
+    assert [run_batch.seeds for run_batch in plan(map(of_seed, range(5)))] == [(0, 1), (2, 3), (4,)]
 
 
 def test_halves_are_the_same_runs(monkeypatch):
-    (population,) = plan(GRID)
-    halves = population.halves()
+    (run_batch,) = plan(GRID)
+    halves = run_batch.halves()
     assert [half.settings for half in halves] == [({"lr": 0.01},), ({"lr": 0.1},)]
-    assert [each for half in halves for each in half.runs] == list(population.runs)
+    assert [each for half in halves for each in half.runs] == list(run_batch.runs)
     by_seeds = halves[0].halves()
     assert [half.seeds for half in by_seeds] == [(1,), (2, 3)]
     assert by_seeds[0].halves() == ()
@@ -71,15 +71,15 @@ def test_halves_are_the_same_runs(monkeypatch):
 
 def test_what_cannot_be_stacked_is_kept_apart():
     apart = [run(0.1, 1), run(0.1, 1, "fedprox"), run(0.1, 1, rounds=4), run(0.1, 1, momentum=0.9)]
-    assert sorted(len(population.runs) for population in plan(apart)) == [1, 1, 1, 1]
+    assert sorted(len(run_batch.runs) for run_batch in plan(apart)) == [1, 1, 1, 1]
 
 
-def test_no_population_is_larger_than_the_limit(monkeypatch):
+def test_no_run_batch_is_larger_than_the_limit(monkeypatch):
     monkeypatch.setattr(planning, "MAX_BATCH_RUNS", 4)
     runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
-    assert [len(population.runs) for population in plan(runs)] == [4, 4, 2]
+    assert [len(run_batch.runs) for run_batch in plan(runs)] == [4, 4, 2]
     monkeypatch.setattr(planning, "MAX_BATCH_RUNS", 1)
-    assert [len(population.runs) for population in plan(GRID)] == [1] * 6
+    assert [len(run_batch.runs) for run_batch in plan(GRID)] == [1] * 6
 
 
 @given(
@@ -87,10 +87,10 @@ def test_no_population_is_larger_than_the_limit(monkeypatch):
     st.sets(st.sampled_from([each.hash for each in GRID])),
 )
 def test_every_missing_run_once_in_full_products_whatever_the_order(runs, finished):
-    populations = plan(runs, finished)
-    counted = Counter(each.hash for population in populations for each in population.runs)
+    run_batches = plan(runs, finished)
+    counted = Counter(each.hash for run_batch in run_batches for each in run_batch.runs)
     assert counted == Counter({each.hash for each in runs} - finished)
-    for population in populations:
-        cells = [(each.hyperparameters, each.seed) for each in population.runs]
-        assert cells == list(product(population.settings, population.seeds))
-    assert populations == plan(sorted(runs, key=lambda each: each.hash), finished)
+    for run_batch in run_batches:
+        cells = [(each.hyperparameters, each.seed) for each in run_batch.runs]
+        assert cells == list(product(run_batch.settings, run_batch.seeds))
+    assert run_batches == plan(sorted(runs, key=lambda each: each.hash), finished)

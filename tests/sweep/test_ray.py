@@ -1,4 +1,4 @@
-"""Populations on a real Ray cluster of two machines: equal records, also when workers and machines die on the way."""
+"""Run batches on a real Ray cluster of two machines: equal records, also when workers and machines die on the way."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ray.cluster_utils import Cluster
 from bench import registry
 from bench.sweep import memory, work
 from bench.sweep.executors import Done, InProcess
-from bench.sweep.plan import Population
+from bench.sweep.plan import PlannedBatch
 from bench.sweep.ray_executor import OnRay
 from bench.sweep.runner import FailedError, Runner
 from bench.sweep.store import Store
 from bench.sweep.work import Site
 from bench.types import Federation, SilobenchError
-from tests.sweep.scripted import alive, contents, federation, population, wait_for
+from tests.sweep.scripted import alive, contents, federation, run_batch, wait_for
 
-POPULATIONS = [population(2 * number, 2 * number + 1) for number in range(4)]
+RUN_BATCHES = [run_batch(2 * number, 2 * number + 1) for number in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def cluster():
 
 
 def gate(folder: Path):
-    """What a population's data do in its worker: say where they are, and wait until the gate is open.
+    """What a run batch's data do in its worker: say where they are, and wait until the gate is open.
 
     It travels with the data, as do functions of the file of a data set, of which ``adapter`` is one. A worker takes its
     machine for another one; with a file "fault" it fails.
@@ -95,7 +95,7 @@ def expected(closed, tmp_path):
     """The records of this process."""
     store = Store(tmp_path / "here")
     with Runner(lambda told: InProcess(Site(None, None), told)) as runner:
-        runner.train(POPULATIONS, store)
+        runner.train(RUN_BATCHES, store)
     return contents(store)
 
 
@@ -109,10 +109,10 @@ def ignore(*told) -> None:
     pass
 
 
-def test_populations_wait_for_a_core_and_none_is_left_behind(cluster, closed, tmp_path):
+def test_run_batches_wait_for_a_core_and_none_is_left_behind(cluster, closed, tmp_path):
     heard: list[tuple] = []
     executor = OnRay(cluster.address, Site(None, tmp_path / "snapshots"), lambda *told: heard.append(told))
-    first, second = POPULATIONS[:2]
+    first, second = RUN_BATCHES[:2]
     for each in (first, second):
         assert executor.free
         executor.submit(each)
@@ -132,7 +132,7 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
     ray.init(cluster.address, log_to_driver=False)
     try:
         executor = OnRay(None, Site(None, None), ignore)
-        run, other = POPULATIONS[0].runs
+        run, other = RUN_BATCHES[0].runs
         put = executor._data.of(run, executor._put)
         assert executor._data.of(other, executor._put) == put
         (_, one), (_, again) = ray.get(put), ray.get(put)
@@ -147,14 +147,14 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
 
 
 @pytest.mark.parametrize(("workers", "share", "room"), [(0, 4, 8), (3, 2, 3), (2, 1, 2)])
-def test_gpus_are_shared_by_a_few_populations(cluster, monkeypatch, workers, share, room):
+def test_gpus_are_shared_by_a_few_run_batches(cluster, monkeypatch, workers, share, room):
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 16.0, "GPU": 2.0})
     executor = OnRay(cluster.address, Site(None, None), ignore, workers)
     try:
         assert executor._per_gpu == share
         for number in range(room):
             assert executor.free
-            executor._running[number] = POPULATIONS[0], 0
+            executor._running[number] = RUN_BATCHES[0], 0
         assert not executor.free
     finally:
         executor._running.clear()
@@ -167,9 +167,9 @@ def ended(executor: OnRay) -> Done:
     return done[0]
 
 
-def test_populations_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, closed, monkeypatch):
-    monkeypatch.setattr(memory, "needed", lambda population, federation: 2**30 * population.seeds[0])
-    machines, first, large = [4 * 2**30], population(3), population(2**10)
+def test_run_batches_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, closed, monkeypatch):
+    monkeypatch.setattr(memory, "needed", lambda run_batch, federation: 2**30 * run_batch.seeds[0])
+    machines, first, large = [4 * 2**30], run_batch(3), run_batch(2**10)
     executor = OnRay(cluster.address, Site(None, None), ignore, workers=8)
     try:
         largest = max(executor._memory())
@@ -178,7 +178,7 @@ def test_populations_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, 
         waiting(closed, 1)
         wait_for(lambda: ray.available_resources()["memory"] <= ray.cluster_resources()["memory"] - 3 * 2**30)
         assert executor.free  # a quarter is left
-        executor.submit(population(2))
+        executor.submit(run_batch(2))
         assert not executor.free
         (closed / "open").touch()
         assert ended(executor).records
@@ -188,7 +188,7 @@ def test_populations_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, 
         assert executor.finished(0.1) == []
         machines[:] = [largest]  # all others have died
         lost = ended(executor)
-        assert (lost.population, lost.records, lost.lost) == (large, None, True)
+        assert (lost.run_batch, lost.records, lost.lost) == (large, None, True)
         executor.submit(large)
         assert ended(executor).records
     finally:
@@ -216,11 +216,11 @@ def test_a_fault_of_the_program_comes_with_the_worker_s_traceback(cluster, close
     (closed / "fault").touch()
     executor = OnRay(cluster.address, Site(None, None), ignore)
     try:
-        executor.submit(POPULATIONS[0])
+        executor.submit(RUN_BATCHES[0])
         training = ended(executor)
         monkeypatch.setattr(work, "load_dataset", lambda *asked: dataclasses.replace(federation(), prepare=trap()))
         executor._data = work.Latest()
-        executor.submit(POPULATIONS[0])
+        executor.submit(RUN_BATCHES[0])
         unpacking = ended(executor)
     finally:
         executor.close()
@@ -230,9 +230,9 @@ def test_a_fault_of_the_program_comes_with_the_worker_s_traceback(cluster, close
     assert "in spring" in unpacking.trace
 
 
-def of_data(seed: int, **data: str) -> Population:
-    """A population with something else in what its run says of its data."""
-    made = population(seed)
+def of_data(seed: int, **data: str) -> PlannedBatch:
+    """A run batch with something else in what its run says of its data."""
+    made = run_batch(seed)
     return dataclasses.replace(made, runs=(dataclasses.replace(made.runs[0], data={**made.runs[0].data, **data}),))
 
 
@@ -242,18 +242,18 @@ def test_without_an_address_this_machine_is_the_cluster(cluster, closed, expecte
     unknown, changed = of_data(8, name="digit"), of_data(9, fingerprint="another")
     events: list[dict] = []
     with (
-        pytest.raises(FailedError, match="2 of 6 populations failed"),
+        pytest.raises(FailedError, match="2 of 6 run batches failed"),
         Runner(lambda told: OnRay(None, Site(None, None), told, workers=1), events.append) as runner,
     ):
-        runner.train([unknown, changed, *POPULATIONS], store)
+        runner.train([unknown, changed, *RUN_BATCHES], store)
     assert contents(store) == expected
-    errors = {event["population"]: event["error"] for event in events if event["event"] == "failed"}
+    errors = {event["run_batch"]: event["error"] for event in events if event["event"] == "failed"}
     assert "unknown dataset 'digit': did you mean 'digits'?" in errors[unknown.name]
     assert errors[changed.name].startswith("digits: the data have changed since the study was planned, expected ")
 
 
 def test_killed_workers_and_machines_change_no_record(cluster, closed, expected, tmp_path):
-    """First one of the two workers is killed, then, once its population is in work again, the second machine."""
+    """First one of the two workers is killed, then, once its run batch is in work again, the second machine."""
     store, events = Store(tmp_path / "runs"), []
 
     def kill():
@@ -272,15 +272,15 @@ def test_killed_workers_and_machines_change_no_record(cluster, closed, expected,
     handler = signal.getsignal(signal.SIGTERM)
     site = Site(None, store.path / "snapshots", every_rounds=1)
     with Runner(lambda told: OnRay(cluster.address, site, told), events.append) as runner:
-        runner.train(POPULATIONS, store)
+        runner.train(RUN_BATCHES, store)
     assert signal.getsignal(signal.SIGTERM) is handler
     killing.join()
     assert contents(store) == expected
     elsewhere = f"{platform.system()} elsewhere, {os.cpu_count()} cores"
-    assert [cost["machine"] for cost in store.costs()] == [elsewhere] * len(POPULATIONS)
-    told = Counter((event["event"], event.get("population")) for event in events)
-    assert [told["finished", each.name] for each in POPULATIONS] == [1] * 4
-    assert sorted(told["begun", each.name] for each in POPULATIONS) == [1, 1, 2, 2]
+    assert [cost["machine"] for cost in store.costs()] == [elsewhere] * len(RUN_BATCHES)
+    told = Counter((event["event"], event.get("run_batch")) for event in events)
+    assert [told["finished", each.name] for each in RUN_BATCHES] == [1] * 4
+    assert sorted(told["begun", each.name] for each in RUN_BATCHES) == [1, 1, 2, 2]
     assert list((store.path / "snapshots").iterdir()) == []
 
 

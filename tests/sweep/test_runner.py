@@ -1,4 +1,4 @@
-"""The runner: every population trained and kept once, whatever ends one of them, and stopped in good order."""
+"""The runner: every run batch trained and kept once, whatever ends one of them, and stopped in good order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bench.sweep.runner import FailedError, Runner, StoppedError
 from bench.sweep.state import state
 from bench.sweep.store import Store
 from bench.types import SilobenchError
-from tests.sweep.scripted import Scripted, population, record, trained, wait_for
+from tests.sweep.scripted import Scripted, record, run_batch, trained, wait_for
 
-POPULATIONS = [population(1, 2), population(3, 4), population(5, 6)]
-GRID = population(1, 2, rates=(0.01, 0.1))
+RUN_BATCHES = [run_batch(1, 2), run_batch(3, 4), run_batch(5, 6)]
+GRID = run_batch(1, 2, rates=(0.01, 0.1))
 RUNS = [(run.hyperparameters["lr"], run.seed) for run in GRID.runs]
 
 
@@ -35,9 +35,9 @@ def impatient(monkeypatch):
     monkeypatch.setattr(runner, "POLL", 0.02)
 
 
-def train(executor, populations, store, *told) -> None:
+def train(executor, run_batches, store, *told) -> None:
     with Runner(executor, *told) as runner:
-        runner.train(populations, store)
+        runner.train(run_batches, store)
 
 
 def on_record(store: Store) -> Counter:
@@ -46,22 +46,22 @@ def on_record(store: Store) -> Counter:
     return Counter(line.partition('"run":"')[2].partition('"')[0] for line in lines)
 
 
-def once(*populations) -> Counter:
-    return Counter(run.hash for each in populations for run in each.runs)
+def once(*run_batches) -> Counter:
+    return Counter(run.hash for each in run_batches for run in each.runs)
 
 
-def test_every_population_is_kept_and_told_of(store):
+def test_every_run_batch_is_kept_and_told_of(store):
     events: list[dict] = []
     executor = Scripted()
-    train(executor, POPULATIONS, store, events.append)
-    assert on_record(store) == once(*POPULATIONS)
-    assert [(each["population"], each["machine"]) for each in store.costs()] == [
-        (each.name, "Plan9 mips, 64 cores") for each in POPULATIONS
+    train(executor, RUN_BATCHES, store, events.append)
+    assert on_record(store) == once(*RUN_BATCHES)
+    assert [(each["run_batch"], each["machine"]) for each in store.costs()] == [
+        (each.name, "Plan9 mips, 64 cores") for each in RUN_BATCHES
     ]
     assert [event["event"] for event in events] == ["planned", *["begun", "finished"] * 3]
-    assert events[0] == {"event": "planned", "populations": 3, "runs": 6}
+    assert events[0] == {"event": "planned", "run_batches": 3, "runs": 6}
     assert events[1] == {
-        "event": "begun", "population": POPULATIONS[0].name, "text": "fedavg on digits, 2 seeds", "runs": 2,
+        "event": "begun", "run_batch": RUN_BATCHES[0].name, "text": "fedavg on digits, 2 seeds", "runs": 2,
     }  # fmt: skip
     assert {key: events[2][key] for key in ("runs", "diverged", "seconds")} == {"runs": 2, "diverged": 0, "seconds": 1}
     assert executor.closed == [False]
@@ -69,32 +69,32 @@ def test_every_population_is_kept_and_told_of(store):
 
 
 def test_one_executor_trains_all_batches_and_is_closed_at_the_end(store):
-    executor, made = Scripted(lambda population: Done(population, error="no such thing")), []
+    executor, made = Scripted(lambda run_batch: Done(run_batch, error="no such thing")), []
     with Runner(lambda told: made.append(told) or executor(told)) as runner:
         with pytest.raises(FailedError):
-            runner.train(POPULATIONS[:1], store)
+            runner.train(RUN_BATCHES[:1], store)
         executor.end = trained
-        runner.train(POPULATIONS[1:2], store)
-        runner.train(POPULATIONS[2:], store)
+        runner.train(RUN_BATCHES[1:2], store)
+        runner.train(RUN_BATCHES[2:], store)
         assert executor.closed == []
     assert executor.closed == [False]
     assert len(made) == 1
-    assert on_record(store) == once(*POPULATIONS[1:])
+    assert on_record(store) == once(*RUN_BATCHES[1:])
 
 
 def test_after_an_interruption_another_executor_is_made(store):
-    def interrupt(population):
+    def interrupt(run_batch):
         raise KeyboardInterrupt
 
     executors = [Scripted(interrupt), Scripted()]
     made = iter(executors)
     with Runner(lambda told: next(made)(told)) as runner:
         with pytest.raises(KeyboardInterrupt):
-            runner.train(POPULATIONS, store)
+            runner.train(RUN_BATCHES, store)
         assert executors[0].closed == [True]
-        runner.train(POPULATIONS, store)
+        runner.train(RUN_BATCHES, store)
     assert [each.closed for each in executors] == [[True], [False]]
-    assert on_record(store) == once(*POPULATIONS)
+    assert on_record(store) == once(*RUN_BATCHES)
 
 
 def test_without_anything_to_train_no_executor_is_made(store):
@@ -103,11 +103,11 @@ def test_without_anything_to_train_no_executor_is_made(store):
 
 
 def test_what_is_on_record_by_now_is_not_trained(store):
-    store.write([record(run) for run in POPULATIONS[1].runs], seconds=1)
+    store.write([record(run) for run in RUN_BATCHES[1].runs], seconds=1)
     executor = Scripted()
-    train(executor, POPULATIONS, store)
-    assert executor.begun == [POPULATIONS[0], POPULATIONS[2]]
-    assert on_record(store) == once(*POPULATIONS)
+    train(executor, RUN_BATCHES, store)
+    assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2]]
+    assert on_record(store) == once(*RUN_BATCHES)
 
 
 def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
@@ -116,77 +116,77 @@ def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
     events: list[dict] = []
     seen: list[dict] = []
 
-    def end(population):
-        executor.progress(population.name, 3, 7, 0.5)
+    def end(run_batch):
+        executor.progress(run_batch.name, 3, 7, 0.5)
         wait_for(lambda: "round" in lease.running(store)[0])
         seen.extend(lease.running(store))
-        return trained(population)
+        return trained(run_batch)
 
     executor = Scripted()
     with Runner(executor, events.append) as runner:
-        runner.train(POPULATIONS[1:], store)  # an earlier batch, with leases of its own
+        runner.train(RUN_BATCHES[1:], store)  # an earlier batch, with leases of its own
         executor.end = end
-        runner.train(POPULATIONS[:1], store)
-    name = POPULATIONS[0].name
-    assert {"event": "round", "population": name, "round": 3, "rounds": 7, "loss": 0.5} in events
+        runner.train(RUN_BATCHES[:1], store)
+    name = RUN_BATCHES[0].name
+    assert {"event": "round", "run_batch": name, "round": 3, "rounds": 7, "loss": 0.5} in events
     (held,) = seen
-    assert (held["population"], held["round"], held["rounds"], held["loss"]) == (name, 3, 7, 0.5)
+    assert (held["run_batch"], held["round"], held["rounds"], held["loss"]) == (name, 3, 7, 0.5)
 
 
-def test_a_failing_population_leaves_the_others_alone(store):
-    def end(population):
-        return Done(population, error="no such thing") if population == POPULATIONS[1] else trained(population)
+def test_a_failing_run_batch_leaves_the_others_alone(store):
+    def end(run_batch):
+        return Done(run_batch, error="no such thing") if run_batch == RUN_BATCHES[1] else trained(run_batch)
 
     events: list[dict] = []
     with pytest.raises(FailedError) as error:
-        train(Scripted(end), POPULATIONS, store, events.append)
+        train(Scripted(end), RUN_BATCHES, store, events.append)
     assert str(error.value) == (
-        "1 of 3 populations failed, all others are on record; the first (fedavg on digits, 2 seeds): no such thing"
+        "1 of 3 run batches failed, all others are on record; the first (fedavg on digits, 2 seeds): no such thing"
     )
     assert error.value.status == 1
-    assert on_record(store) == once(POPULATIONS[0], POPULATIONS[2])
+    assert on_record(store) == once(RUN_BATCHES[0], RUN_BATCHES[2])
     assert [event["event"] for event in events].count("failed") == 1
     assert lease.running(store) == []
 
 
-def test_a_traceback_is_kept_until_the_population_is_on_record(store):
+def test_a_traceback_is_kept_until_the_run_batch_is_on_record(store):
     trace = "Traceback (most recent call last):\n  ...\nKeyError: 'lr'\n"
-    executor = Scripted(lambda population: Done(population, error="KeyError: 'lr'", trace=trace))
+    executor = Scripted(lambda run_batch: Done(run_batch, error="KeyError: 'lr'", trace=trace))
     events: list[dict] = []
     with pytest.raises(FailedError) as error:
-        train(executor, POPULATIONS[:2], store, events.append)
-    files = [store.path / "failed" / f"{each.name}.txt" for each in POPULATIONS[:2]]
+        train(executor, RUN_BATCHES[:2], store, events.append)
+    files = [store.path / "failed" / f"{each.name}.txt" for each in RUN_BATCHES[:2]]
     assert str(error.value).endswith(f": KeyError: 'lr'; traceback in {files[0]}")
     assert [event["error"] for event in events if event["event"] == "failed"] == [
         f"KeyError: 'lr'; traceback in {file}" for file in files
     ]
     assert [file.read_text() for file in files] == [f"fedavg on digits, 2 seeds\n\n{trace}"] * 2
     assert state(store)[0]["failed"] == [{"file": str(file), "text": "fedavg on digits, 2 seeds"} for file in files]
-    train(Scripted(), POPULATIONS[:1], store)
+    train(Scripted(), RUN_BATCHES[:1], store)
     assert [file.exists() for file in files] == [False, True]
     lines = list(of_state(state(store)[0]))
-    assert lines[lines.index("  failed     1 population") + 1] == f"    fedavg on digits, 2 seeds  {files[1]}"
+    assert lines[lines.index("  failed     1 run batch") + 1] == f"    fedavg on digits, 2 seeds  {files[1]}"
 
 
 def test_a_traceback_that_cannot_be_kept_is_a_line(store):
     store.path.mkdir()
     (store.path / "failed").touch()
-    executor = Scripted(lambda population: Done(population, error="KeyError: 'lr'", trace="Traceback"))
+    executor = Scripted(lambda run_batch: Done(run_batch, error="KeyError: 'lr'", trace="Traceback"))
     with pytest.raises(SilobenchError, match=r"failed/\w+\.txt: cannot be written \(.+\); mend that"):
-        train(executor, POPULATIONS[:1], store)
+        train(executor, RUN_BATCHES[:1], store)
 
 
 def culprit(error: str):
     """Whatever holds the run with rate 0.1 and seed 2 is lost."""
 
-    def end(population):
-        bad = any((run.hyperparameters["lr"], run.seed) == (0.1, 2) for run in population.runs)
-        return Done(population, error=error, lost=True) if bad else trained(population)
+    def end(run_batch):
+        bad = any((run.hyperparameters["lr"], run.seed) == (0.1, 2) for run in run_batch.runs)
+        return Done(run_batch, error=error, lost=True) if bad else trained(run_batch)
 
     return end
 
 
-def test_a_lost_worker_s_population_is_tried_again_then_by_halves(store):
+def test_a_lost_worker_s_run_batch_is_tried_again_then_by_halves(store):
     executor = Scripted(culprit("a worker died"))
     with pytest.raises(FailedError, match=r"a worker died, and it cannot be halved; give it a machine with more mem"):
         train(executor, [GRID], store)
@@ -208,11 +208,11 @@ def test_out_of_memory_is_not_tried_again_but_by_halves_at_once(store):
 def test_one_lost_worker_costs_one_more_attempt(store):
     lost = iter([True])
     executor = Scripted(
-        lambda population: Done(population, error="died", lost=True) if next(lost, False) else trained(population)
+        lambda run_batch: Done(run_batch, error="died", lost=True) if next(lost, False) else trained(run_batch)
     )
-    train(executor, POPULATIONS, store)
-    assert executor.begun == [POPULATIONS[0], *POPULATIONS]
-    assert on_record(store) == once(*POPULATIONS)
+    train(executor, RUN_BATCHES, store)
+    assert executor.begun == [RUN_BATCHES[0], *RUN_BATCHES]
+    assert on_record(store) == once(*RUN_BATCHES)
 
 
 def test_a_race_of_settings_is_not_halved(store):
@@ -227,10 +227,10 @@ def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
     stop = threading.Event()
     executor = Scripted(room=2)
     with pytest.raises(StoppedError) as error:
-        train(executor, POPULATIONS, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
+        train(executor, RUN_BATCHES, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
     assert error.value.status == 130
-    assert executor.begun == POPULATIONS[:2]
-    assert on_record(store) == once(*POPULATIONS[:2])
+    assert executor.begun == RUN_BATCHES[:2]
+    assert on_record(store) == once(*RUN_BATCHES[:2])
     assert executor.closed == [False]
     assert lease.running(store) == []
 
@@ -238,17 +238,17 @@ def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
 def test_asked_to_stop_when_all_is_done_it_is_done(store):
     stop = threading.Event()
     executor = Scripted(room=3)
-    train(executor, POPULATIONS, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
-    assert on_record(store) == once(*POPULATIONS)
+    train(executor, RUN_BATCHES, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
+    assert on_record(store) == once(*RUN_BATCHES)
 
 
 def test_interrupted_it_ends_its_workers_and_gives_its_leases_back(store):
-    def end(population):
+    def end(run_batch):
         raise KeyboardInterrupt
 
     executor = Scripted(end)
     with pytest.raises(KeyboardInterrupt):
-        train(executor, POPULATIONS, store)
+        train(executor, RUN_BATCHES, store)
     assert executor.closed == [True]
     assert list((store.path / "leases").iterdir()) == []
 
@@ -260,8 +260,8 @@ def test_records_that_cannot_be_kept_end_it(store, monkeypatch):
     monkeypatch.setattr(store, "write", full)
     executor = Scripted()
     with pytest.raises(SilobenchError, match="no space left"):
-        train(executor, POPULATIONS, store)
-    assert (executor.begun, executor.closed) == (POPULATIONS[:1], [True])
+        train(executor, RUN_BATCHES, store)
+    assert (executor.begun, executor.closed) == (RUN_BATCHES[:1], [True])
 
 
 OTHER = """
@@ -283,8 +283,8 @@ with Leases(store) as leases:
 
 @pytest.fixture
 def other(store):
-    """Another process that holds the second population; a line on its standard input lets it write the records."""
-    theirs = POPULATIONS[1]
+    """Another process that holds the second run batch; a line on its standard input lets it write the records."""
+    theirs = RUN_BATCHES[1]
     records = json.dumps([record(run) for run in theirs.runs])
     command = [sys.executable, "-c", OTHER, str(store.path), theirs.name, records]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -297,19 +297,19 @@ def other(store):
 def test_what_another_process_trains_is_waited_for(store, other):
     done = iter(range(9))
 
-    def end(population):
+    def end(run_batch):
         if next(done) == 1:  # the last of ours
             threading.Timer(0.1, lambda: print(file=other.stdin, flush=True)).start()
-        return trained(population)
+        return trained(run_batch)
 
     executor = Scripted(end)
-    train(executor, POPULATIONS, store)
-    assert executor.begun == [POPULATIONS[0], POPULATIONS[2]]
-    assert on_record(store) == once(*POPULATIONS)
+    train(executor, RUN_BATCHES, store)
+    assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2]]
+    assert on_record(store) == once(*RUN_BATCHES)
 
 
 def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_free(store, other):
-    """Not only when all else is done: the last population ends once that of the dead process has begun."""
+    """Not only when all else is done: the last run batch ends once that of the dead process has begun."""
 
     class Patient(Scripted):
         def finished(self, timeout):
@@ -321,6 +321,6 @@ def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_fre
             return super().finished(timeout)
 
     executor = Patient(room=2)
-    train(executor, POPULATIONS, store)
-    assert executor.begun == [POPULATIONS[0], POPULATIONS[2], POPULATIONS[1]]
-    assert on_record(store) == once(*POPULATIONS)
+    train(executor, RUN_BATCHES, store)
+    assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2], RUN_BATCHES[1]]
+    assert on_record(store) == once(*RUN_BATCHES)

@@ -57,7 +57,7 @@ def test_same_records_same_bytes_whatever_they_cost(store, tmp_path):
     assert one.name == other.name
 
 
-def test_cost_of_a_population_is_noted_beside_the_records(store):
+def test_cost_of_a_run_batch_is_noted_beside_the_records(store):
     for run, seconds in (("a", 1.25), ("b", 3)):
         store.write([record(run)], seconds=seconds)
     costs = [json.loads(line) for line in (store.path / "costs.jsonl").read_text().splitlines()]
@@ -175,7 +175,7 @@ def test_damaged_costs_are_left_out(store):
     file = store.path / "costs.jsonl"
     first, second, third = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(first + second.replace(b"{", b"\xff") + b"7\n{}\n" + third[:-9])
-    assert [cost["population"] for cost in store.costs()] == [json.loads(first)["population"]]
+    assert [cost["run_batch"] for cost in store.costs()] == [json.loads(first)["run_batch"]]
 
 
 def test_records_of_a_later_format_are_refused(store):
@@ -202,8 +202,8 @@ def test_records_of_the_first_format_are_read_under_their_own_names(store):
 
 
 def test_ten_thousand_records_are_listed(store, record_property):
-    for population in range(40):
-        store.write([record(f"{population} {run}") for run in range(250)], seconds=1)
+    for run_batch in range(40):
+        store.write([record(f"{run_batch} {run}") for run in range(250)], seconds=1)
     start = time.perf_counter()
     assert len(store.records()) == 10_000
     record_property("seconds", time.perf_counter() - start)

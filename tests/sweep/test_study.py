@@ -257,7 +257,7 @@ def test_a_drawn_search_asks_the_same_again_and_goes_on_where_it_was_cut(study, 
         return whole(*arguments, **options)
 
     monkeypatch.setattr(engine, "run", interrupted)
-    if kind == "tpe":  # a drawn batch after batch; all random settings are one population
+    if kind == "tpe":  # a drawn batch after batch; all random settings are one run batch
         with pytest.raises(KeyboardInterrupt):
             run_study(searched, cut)
     monkeypatch.setattr(engine, "run", whole)
@@ -279,9 +279,9 @@ def test_a_plan_counts_settings_that_a_search_has_not_asked_for_yet(study, tmp_p
     searched = study(RANGE, '[search]\nkind = "tpe"\ntrials = 7\nbatch = 3\n')
 
     def planned(store: Store) -> list[int]:
-        populations, runs = running.populations(searched, store.records())
+        run_batches, runs = running.run_batches(searched, store.records())
         assert runs == 14
-        return [len(population.runs) for population in populations]
+        return [len(run_batch.runs) for run_batch in run_batches]
 
     store = Store(tmp_path / "runs")
     assert planned(store) == [6, 6, 2]

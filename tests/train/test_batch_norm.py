@@ -44,9 +44,9 @@ def test_equals_the_reference_loop(name: str) -> None:
     torch.testing.assert_close(torch.tensor(outcome.validation), torch.tensor(reference.validation), **close)
     for client, expected in enumerate(reference.personal[-1]):
         rounds, personal = found.personal(0, client, "latest")
-        weights = rounds.population.models[client].split(personal["w"])
+        weights = rounds.run_batch.models[client].split(personal["w"])
         if name == "apfl":
-            local = rounds.population.models[client].split(personal["v"])
+            local = rounds.run_batch.models[client].split(personal["v"])
             torch.testing.assert_close(local, expected["v"], **close)
             expected = expected["w"]
         if name == "fedadam":

@@ -1,4 +1,4 @@
-"""Successive halving inside a population: a dropped setting is a short run, a kept one never notices the race."""
+"""Successive halving inside a run batch: a dropped setting is a short run, a kept one never notices the race."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_dropped_settings_models_are_not_kept() -> None:
     )  # fmt: skip
     kept = ended(found.outcomes).index(4) * len(SEEDS)
     rounds, _ = found.personal(kept, 0, "latest")
-    assert rounds.population.settings[0] == found.outcomes[kept].hyperparameters
+    assert rounds.run_batch.settings[0] == found.outcomes[kept].hyperparameters
     with pytest.raises(SpecError, match=r"the models of run 2 are not kept"):
         found.personal(2, 0, "latest")  # the setting that diverged
     with pytest.raises(SpecError, match=r"there is no run 10"):

@@ -1,4 +1,4 @@
-"""Populations: the packing of runs changes no number, rules pick the rounds they should, a bad run stays alone."""
+"""Run batches: the packing of runs changes no number, rules pick the rounds they should, a bad run stays alone."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_several_stacks_give_the_numbers_of_one(monkeypatch: pytest.MonkeyPatch)
     assert [list(numbers) for numbers, _, _ in parts.models] == [[0, 1], [2, 3], [4]]
     assert_close(parts.outcomes, together, 1e-6)
     rounds, personal = parts.personal(7, 1, "latest")
-    assert rounds.population.settings[1] == {"lr": 0.1}
+    assert rounds.run_batch.settings[1] == {"lr": 0.1}
     assert personal["w"].shape == (151,)
 
 
@@ -124,7 +124,7 @@ def test_a_modules_weights_begin_every_run() -> None:
         )  # fmt: skip
         rounds, personal = found.personal(0, 0, "latest")
         torch.testing.assert_close(
-            rounds.population.models[0].state_dict(personal["w"]), dict(module.state_dict()), rtol=0, atol=0
+            rounds.run_batch.models[0].state_dict(personal["w"]), dict(module.state_dict()), rtol=0, atol=0
         )
 
 

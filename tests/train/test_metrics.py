@@ -173,7 +173,7 @@ def test_the_loss_of_test_samples_is_a_metric(kind: str) -> None:
         for c, client in enumerate(fed.clients):
             rounds, personal = trained.personal(run, c, "latest")
             with torch.no_grad():
-                output = rounds.population.models[c](personal["w"], client.test.x).output
+                output = rounds.run_batch.models[c](personal["w"], client.test.x).output
             assert found["latest", c, c] == pytest.approx(criterion(output, client.test.y).mean().item(), rel=1e-5)
 
 

@@ -82,12 +82,12 @@ def describe(figure: FigureSection, tables: Sequence[Table]) -> str:
 
 
 def costs(store: Path, runs: Collection[str]) -> tuple[Cost, ...]:
-    """What the populations took that hold any of ``runs``, in the order they were trained."""
+    """What the run batches took that hold any of ``runs``, in the order they were trained."""
     wanted = {run.encode() for run in runs}
     return tuple(
         Cost(line["machine"], line["runs"], line["seconds"])
         for line in Store(store).costs()
-        if (records := store / "records" / f"{line['population']}.jsonl").exists()
+        if (records := store / "records" / f"{line['run_batch']}.jsonl").exists()
         if wanted & set(RUN.findall(records.read_bytes()))
     )
 

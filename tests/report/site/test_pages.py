@@ -89,7 +89,7 @@ def test_a_table_of_a_profile_is_not_absent(chosen, tmp_path):
     assert published("tables")["fenda/10-heart"].title in fenda.absent
 
 
-def test_costs_are_those_of_the_populations_behind_the_runs(tmp_path):
+def test_costs_are_those_of_the_run_batches_behind_the_runs(tmp_path):
     assert pages.costs(tmp_path, {"a"}) == ()
     (tmp_path / "records").mkdir()
     lines = []
