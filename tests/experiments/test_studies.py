@@ -26,7 +26,7 @@ from bench.sweep.executors import InProcess
 from bench.sweep.runner import Runner
 from bench.sweep.store import Store
 from bench.train import engine
-from bench.train.run_batch import PlannedBatch
+from bench.train.run_batch import RunBatch
 from bench.types import Budget, Client, Federation, Split
 
 FOLDER = registry.folder("experiments")
@@ -416,7 +416,7 @@ def miniature(method: Method) -> Method:
     )
 
 
-def stacked(run_batch: PlannedBatch, path: str) -> str:
+def stacked(run_batch: RunBatch, path: str) -> str:
     """A stack wherever there can be one, without the tracing that finds out what is quicker."""
     models = run_batch.models
     return "loop" if models[0].batch_norm or any(model is not models[0] for model in models) else "stack"
