@@ -13,7 +13,7 @@ from bench.types import Chosen
 VARIES = "(differs by run)"
 
 
-class Run(NamedTuple):
+class RunProvenance(NamedTuple):
     """One run; all but its seed empty where the record is missing. ``sha256`` is the seal of the record."""
 
     seed: int
@@ -25,14 +25,14 @@ class Run(NamedTuple):
     sha256: str
 
 
-class Source(NamedTuple):
+class MethodProvenance(NamedTuple):
     """The runs of one method: the table's ``rows`` made from it, how its setting was chosen, the ``spec`` as JSON."""
 
     rows: tuple[str, ...]
     rule: str
     searched: int
     spec: str
-    runs: tuple[Run, ...]
+    runs: tuple[RunProvenance, ...]
 
 
 def behind(table: Table) -> dict[str, list[str]]:
@@ -45,7 +45,7 @@ def behind(table: Table) -> dict[str, list[str]]:
     return rows
 
 
-def sources(table: Table, chosen: Mapping[str, Chosen]) -> list[Source]:
+def sources(table: Table, chosen: Mapping[str, Chosen]) -> list[MethodProvenance]:
     """What of ``chosen`` stands behind the table's rows, in their order; rows of the same runs share a source."""
     return [_source(tuple(rows) or (of,), chosen[of]) for of, rows in behind(table).items() if of in chosen]
 
@@ -55,19 +55,19 @@ def versions(records: Iterable[Record]) -> list[str]:
     return sorted({_versions(record) for record in records})
 
 
-def _source(rows: tuple[str, ...], choice: Chosen) -> Source:
+def _source(rows: tuple[str, ...], choice: Chosen) -> MethodProvenance:
     specs = [record["spec"] for record in choice.records if record is not None]
     runs = tuple(_run(seed, record) for seed, record in zip(choice.seeds, choice.records, strict=True))
     spec = json.dumps(_common(specs), indent=2, ensure_ascii=False) if specs else ""
-    return Source(rows, choice.rule, choice.settings, spec, runs)
+    return MethodProvenance(rows, choice.rule, choice.settings, spec, runs)
 
 
-def _run(seed: int, record: Record | None) -> Run:
+def _run(seed: int, record: Record | None) -> RunProvenance:
     if record is None:
-        return Run(seed, "", "missing", "", "", "", "")
+        return RunProvenance(seed, "", "missing", "", "", "", "")
     fingerprint = record["spec"]["data"]["fingerprint"]
     seal = record.get("sha256", "")
-    return Run(seed, record["run"], record["status"], fingerprint, _versions(record), record["path"], seal)
+    return RunProvenance(seed, record["run"], record["status"], fingerprint, _versions(record), record["path"], seal)
 
 
 def _versions(record: Record) -> str:

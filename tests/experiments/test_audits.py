@@ -11,7 +11,7 @@ import torch
 
 from bench import registry
 from bench.data import load_dataset
-from bench.report.audit.findings import Audit, Finding, audit, papers, render
+from bench.report.audit.findings import Audit, AuditFinding, audit, papers, render
 
 DOES_NOT_FOLLOW = {
     "apple": {
@@ -51,7 +51,7 @@ def audits() -> dict[str, Audit]:
     return {paper: audit(paper) for paper in papers()}
 
 
-def finding(audits, paper: str, claim: str) -> Finding:
+def finding(audits, paper: str, claim: str) -> AuditFinding:
     (found,) = (found for found in audits[paper].findings if found.claim == claim)
     return found
 
@@ -111,7 +111,7 @@ def test_mean_ranks_of_table_1(audits):
 
 
 @pytest.mark.parametrize(
-    ("table", "slip"),
+    ("table", "misprint"),
     [
         ("a5", "7 would if FedProx on sent140 had 0.041 for 0.0041"),
         ("a6", "9 would if FedLP on mimic3_mortality had 0 for 0.5"),
@@ -119,8 +119,8 @@ def test_mean_ranks_of_table_1(audits):
         ("a11", "8 would if Ditto on cifar10 had 0.0023 for 0.00023"),
     ],
 )
-def test_single_slips_that_explain_more(audits, table, slip):
-    assert slip in finding(audits, "player", f"ranks_{table}").why
+def test_single_misprints_that_explain_more(audits, table, misprint):
+    assert misprint in finding(audits, "player", f"ranks_{table}").why
 
 
 @pytest.mark.parametrize(

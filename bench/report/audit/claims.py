@@ -1,6 +1,6 @@
 """What a paper prints, and the kinds of claim that can be held against it cell by cell.
 
-A kind is a function ``(printed, **arguments) -> Checked`` marked as such; the arguments are the keys of a claim in
+A kind is a function ``(printed, **arguments) -> ClaimResult`` marked as such; the arguments are the keys of a claim in
 ``experiments/<paper>/audit.toml``. Further kinds: :mod:`bench.report.audit.rank_claims` and
 :mod:`bench.report.audit.count_claims`.
 """
@@ -27,7 +27,7 @@ SLACK = 1e-9  # decimals such as 0.1 + 0.2 miss their sum in the last bit
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """A row of printed.csv: where the number stands, what it is, and how it is printed.
 
     ``scale`` is 100 for a share that the paper prints in percent. ``digits`` of the value follow the point in its
@@ -68,7 +68,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Part:
+class ClaimPart:
     """One number or comparison of a claim: as printed, as recomputed, and whether the one follows from the other."""
 
     what: str
@@ -77,16 +77,16 @@ class Part:
     follows: bool
 
 
-class Checked(NamedTuple):
+class ClaimResult(NamedTuple):
     """The parts of a claim, whether it follows as a whole (None: it cannot be checked), and why, where that helps."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ClaimPart, ...]
     follows: bool | None
     why: str = ""
 
 
-Kind = TypeVar("Kind", bound=Callable[..., Checked])
-KINDS: dict[str, Callable[..., Checked]] = {}
+Kind = TypeVar("Kind", bound=Callable[..., ClaimResult])
+KINDS: dict[str, Callable[..., ClaimResult]] = {}
 
 
 def kind(function: Kind) -> Kind:
@@ -95,9 +95,9 @@ def kind(function: Kind) -> Kind:
     return function
 
 
-def every(parts: Sequence[Part], why: str = "") -> Checked:
+def every(parts: Sequence[ClaimPart], why: str = "") -> ClaimResult:
     """A claim that follows when all its ``parts`` do."""
-    return Checked(tuple(parts), all(part.follows for part in parts), why)
+    return ClaimResult(tuple(parts), all(part.follows for part in parts), why)
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class Printed:
     """A paper's printed numbers: ``facts`` of its paper.toml, ``cells`` of its printed.csv, names of method groups."""
 
     facts: Mapping[str, Any]
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[PrintedCell, ...] = ()
     groups: Mapping[str, Sequence[str]] | None = None
 
-    def select(self, where: Where) -> list[Cell]:
+    def select(self, where: Where) -> list[PrintedCell]:
         """The cells ``where`` means; raises :class:`SpecError` for a column or value that is not there."""
         cells = list(self.cells)
         for column, wanted in where.items():
@@ -147,25 +147,25 @@ def near(recomputed: float, printed: float, tolerance: float | None = None) -> b
     return bool(abs(recomputed - printed) <= (half_unit(printed) if tolerance is None else tolerance) + SLACK)
 
 
-def grouped(cells: Iterable[Cell], each: Sequence[str]) -> list[list[Cell]]:
+def grouped(cells: Iterable[PrintedCell], each: Sequence[str]) -> list[list[PrintedCell]]:
     """``cells`` that have ``each`` of these columns in common, in the order of the table."""
-    groups: dict[tuple[str, ...], list[Cell]] = {}
+    groups: dict[tuple[str, ...], list[PrintedCell]] = {}
     for cell in cells:
         groups.setdefault(tuple(getattr(cell, column) for column in each), []).append(cell)
     return list(groups.values())
 
 
-def better_checkpoints(cells: Sequence[Cell]) -> list[Cell]:
+def better_checkpoints(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
     """Of every method its best checkpoint in each column and client, as FENDA-FL ranks strategies."""
     return [max(same, key=lambda cell: cell.value) for same in grouped(cells, [*COLUMN, "method", "client"])]
 
 
-def varying(cells: Sequence[Cell], columns: Iterable[str]) -> list[str]:
+def varying(cells: Sequence[PrintedCell], columns: Iterable[str]) -> list[str]:
     """Those of ``columns``, each once, that tell the cells apart."""
     return [column for column in dict.fromkeys(columns) if len({getattr(cell, column) for cell in cells}) > 1]
 
 
-def label(cell: Cell, columns: Sequence[str]) -> str:
+def label(cell: PrintedCell, columns: Sequence[str]) -> str:
     """The cell's place in words, without what says nothing."""
     return ", ".join(getattr(cell, column) for column in columns if getattr(cell, column) not in ("", "all"))
 
@@ -191,7 +191,7 @@ def above(
     best: bool = False,
     pairs: list[tuple[str, str]] | None = None,
     at_least: int | None = None,
-) -> Checked:
+) -> ClaimResult:
     """Every one of ``cells`` lies above every one of ``than`` that has the same ``each``.
 
     ``by`` "radius" asks for value - radius > other + its radius, "difference" for more than the radius of the
@@ -219,14 +219,16 @@ def above(
             place = label(a, places)
             told = ("below" if below else "above") + (" or equal" if or_equal else "")
             numbers = f"{_with_radius(a, of, by)} against {_with_radius(b, of, by)}"
-            parts.append(Part(f"{one} against {other}" + (f" ({place})" if place else ""), told, numbers, holds))
+            parts.append(ClaimPart(f"{one} against {other}" + (f" ({place})" if place else ""), told, numbers, holds))
     if not parts:
         raise SpecError(f"no cell of {words(cells)} can be compared with one of {words(than)}")
     held = sum(part.follows for part in parts)
-    return Checked(tuple(parts), held >= (len(parts) if at_least is None else at_least), f"{held} of {len(parts)} hold")
+    return ClaimResult(
+        tuple(parts), held >= (len(parts) if at_least is None else at_least), f"{held} of {len(parts)} hold"
+    )
 
 
-def _needed(a: Cell, b: Cell, by: str) -> float:
+def _needed(a: PrintedCell, b: PrintedCell, by: str) -> float:
     """How far apart two values must be."""
     if by == "value":
         return 0.0
@@ -234,7 +236,7 @@ def _needed(a: Cell, b: Cell, by: str) -> float:
     return {"radius": sum(radii), "difference": math.hypot(*radii), "overlap": -sum(radii)}[by]
 
 
-def _with_radius(cell: Cell, of: Literal["value", "sd", "ci95"], by: str) -> str:
+def _with_radius(cell: PrintedCell, of: Literal["value", "sd", "ci95"], by: str) -> str:
     text = cell.shown(cell.get(of))
     return text if by == "value" else f"{text} ± {cell.shown(cell.get('ci95'))}"
 
@@ -247,7 +249,7 @@ def marked(
     each: tuple[str, ...] = COLUMN,
     below: bool = False,
     place: int = 1,
-) -> Checked:
+) -> ClaimResult:
     """In every column the cells with ``mark`` hold the best value, or that at another ``place``.
 
     Where several are best it is enough that one carries the mark: more digits may have decided.
@@ -262,16 +264,16 @@ def marked(
         best = [cell for cell in column if cell.value == values[place - 1]]
         carrying = [cell for cell in column if mark in cell.marks]
         follows = bool(carrying) and all(cell in best for cell in carrying)
-        parts.append(Part(label(column[0], names), _named(carrying) or f"no {mark}", _named(best), follows))
+        parts.append(ClaimPart(label(column[0], names), _named(carrying) or f"no {mark}", _named(best), follows))
     return every(parts)
 
 
-def _named(cells: Iterable[Cell]) -> str:
+def _named(cells: Iterable[PrintedCell]) -> str:
     return ", ".join(f"{cell.method} {cell.shown()}" for cell in cells)
 
 
 @kind
-def starred(printed: Printed, cells: Where, silo: str = "Silo", never: tuple[str, ...] = ()) -> Checked:
+def starred(printed: Printed, cells: Where, silo: str = "Silo", never: tuple[str, ...] = ()) -> ClaimResult:
     """A star stands exactly where value - radius > silo + silo's radius, and nowhere on the methods ``never`` starred.
 
     A star on an exact tie follows: rounding leaves it open.
@@ -289,7 +291,7 @@ def starred(printed: Printed, cells: Where, silo: str = "Silo", never: tuple[str
                 what = label(cell, ("method", "checkpoint", "dataset", "metric"))
                 numbers = f"{_with_radius(cell, 'value', 'radius')} against {_with_radius(base, 'value', 'radius')}"
                 follows = star == (gap > SLACK) or abs(gap) <= SLACK
-                parts.append(Part(what, "star" if star else "no star", numbers, follows))
+                parts.append(ClaimPart(what, "star" if star else "no star", numbers, follows))
     why = f"{len(parts)} cells; {ties} star{'s' * (ties != 1)} on an exact tie"
     if without:
         why += f"; {without} of {', '.join(never)} pass the rule without a star"
@@ -299,7 +301,7 @@ def starred(printed: Printed, cells: Where, silo: str = "Silo", never: tuple[str
 @kind
 def average(
     printed: Printed, of: Where | list[Where], equals: Where | float | str, each: tuple[str, ...] = ("method",)
-) -> Checked:
+) -> ClaimResult:
     """The mean of the cells ``of`` is the printed ``equals``, with the same ``each``."""
     places = [of] if isinstance(of, dict) else of
     parts = []
@@ -318,15 +320,15 @@ def average(
         else:
             goal = printed.number(equals)
             told, again, follows = f"{goal:g}", f"{mean:.4f}", near(mean, goal)
-        parts.append(Part(label(group[0], each) or f"mean of {len(group)}", told, again, follows))
+        parts.append(ClaimPart(label(group[0], each) or f"mean of {len(group)}", told, again, follows))
     return every(parts)
 
 
 @kind
-def same(printed: Printed, cells: Where, others: Where, called: dict[str, str] | None = None) -> Checked:
+def same(printed: Printed, cells: Where, others: Where, called: dict[str, str] | None = None) -> ClaimResult:
     """What two tables both print is the same; ``called`` gives methods of ``cells`` their names in ``others``."""
 
-    def place(cell: Cell, called: Mapping[str, str]) -> tuple[str, ...]:
+    def place(cell: PrintedCell, called: Mapping[str, str]) -> tuple[str, ...]:
         return (called.get(cell.method, cell.method), cell.dataset, cell.metric, cell.checkpoint, cell.client)
 
     known = {place(cell, {}): cell for cell in printed.select(others)}
@@ -336,7 +338,7 @@ def same(printed: Printed, cells: Where, others: Where, called: dict[str, str] |
         if other is not None:
             radii = None in (cell.ci95, other.ci95) or cell.ci95 == other.ci95
             what = label(cell, NAMES[1:])
-            parts.append(Part(what, cell.shown(), cell.shown(other.value), cell.value == other.value and radii))
+            parts.append(ClaimPart(what, cell.shown(), cell.shown(other.value), cell.value == other.value and radii))
     if not parts:
         raise SpecError(f"{words(cells)} and {words(others)} have no cell in common")
     return every(parts, f"{len(parts)} cells stand in both")
@@ -350,7 +352,7 @@ def distinct(
     of: Literal["method", "table"] = "method",
     columns: tuple[Literal["value", "sd", "ci95"], ...] = ("value", "ci95"),
     within: tuple[str, ...] = (),
-) -> Checked:
+) -> ClaimResult:
     """No two methods (or tables) have more than ``at_most`` cells alike in all ``columns``, counted ``within`` each.
 
     Cells of two methods belong together in one column of a table; cells of two tables whatever their metric.
@@ -371,13 +373,13 @@ def distinct(
                 names = f"{a} and {b}" if of == "method" else f"Tables {a} and {b}"
                 which = f": {alike[0]}" if len(alike) == 1 else ""
                 found = f"{len(alike)} of {len(shared)} alike{which}"
-                parts.append(Part(names + (f" ({place})" if place else ""), "apart", found, False))
+                parts.append(ClaimPart(names + (f" ({place})" if place else ""), "apart", found, False))
     what = f"every two {of}s" + (f", by {' and '.join(within)}" if within else "")
-    return every(parts or [Part(what, "apart", f"at most {at_most} alike", True)])
+    return every(parts or [ClaimPart(what, "apart", f"at most {at_most} alike", True)])
 
 
 @kind
-def interval(printed: Printed, cells: Where, runs: dict[str, int], level: float = 0.95) -> Checked:
+def interval(printed: Printed, cells: Where, runs: dict[str, int], level: float = 0.95) -> ClaimResult:
     """Every radius is that of the normal interval of its standard deviation over so many ``runs`` of its data set."""
     parts, by_t = [], 0
     for cell in printed.select(cells):
@@ -390,7 +392,7 @@ def interval(printed: Printed, cells: Where, runs: dict[str, int], level: float 
         by_t += near(t * sd / root, told, slack)
         again = f"{cell.shown(normal * sd / root, more=1)} from {cell.shown(sd)}"
         follows = near(normal * sd / root, told, slack)
-        parts.append(Part(label(cell, ("table", "method", "client")), cell.shown(told), again, follows))
+        parts.append(ClaimPart(label(cell, ("table", "method", "client")), cell.shown(told), again, follows))
     held = sum(part.follows for part in parts)
     return every(parts, f"normal intervals fit {held} of {len(parts)} radii, t intervals {by_t}")
 
@@ -406,7 +408,7 @@ def lift(
     about: tuple[str, ...] = (),
     relative: bool = False,
     client: str | None = None,
-) -> Checked:
+) -> ClaimResult:
     """How far ``method`` lies above the better or worse of ``others``, mean over clients, in the paper's unit.
 
     ``value`` is the path of {dataset: {metric: number}} in paper.toml, or of one number. A number that the paper calls
@@ -426,11 +428,11 @@ def lift(
         goal = told if isinstance(told, int | float) else told[dataset][metric]
         tolerance = half_unit(goal) * (2 if f"{dataset}.{metric}" in about else 1)
         gap = statistics.mean(gaps)
-        parts.append(Part(f"{dataset}, {metric}", f"{goal:g}", f"{gap:.2f}", near(gap, goal, tolerance)))
+        parts.append(ClaimPart(f"{dataset}, {metric}", f"{goal:g}", f"{gap:.2f}", near(gap, goal, tolerance)))
     return every(parts)
 
 
 @kind
-def unprinted(printed: Printed, because: str) -> Checked:
+def unprinted(printed: Printed, because: str) -> ClaimResult:
     """A claim that no printed number can confirm or refute."""
-    return Checked((), None, because)
+    return ClaimResult((), None, because)

@@ -30,7 +30,7 @@ from pydantic import ConfigDict, ValidationError, validate_call
 
 from bench.registry import folder
 from bench.report.audit import count_claims, rank_claims  # noqa: F401 - their kinds register themselves
-from bench.report.audit.claims import COLUMN, KINDS, NAMES, Cell, Part, Printed
+from bench.report.audit.claims import COLUMN, KINDS, NAMES, ClaimPart, Printed, PrintedCell
 from bench.report.audit.rank_claims import MEAN_RANK
 from bench.spec import tables_named
 from bench.spec.toml import parse
@@ -40,7 +40,7 @@ Verdict = Literal["follows", "does not follow", "cannot be checked"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """A claim of a paper and what its own numbers say: the ``verdict``, its ``parts`` and ``why``.
 
     ``claim`` is the name in audit.toml, ``where`` the place in the paper, ``says`` the claim in our words.
@@ -50,11 +50,11 @@ class Finding:
     where: str
     says: str
     verdict: Verdict
-    parts: tuple[Part, ...]
+    parts: tuple[ClaimPart, ...]
     why: str
 
     @property
-    def off(self) -> tuple[Part, ...]:
+    def off(self) -> tuple[ClaimPart, ...]:
         """The parts that do not follow."""
         return tuple(part for part in self.parts if not part.follows)
 
@@ -65,9 +65,9 @@ class Audit:
 
     paper: str
     title: str
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
-    def of(self, verdict: Verdict) -> tuple[Finding, ...]:
+    def of(self, verdict: Verdict) -> tuple[AuditFinding, ...]:
         """The findings with this verdict."""
         return tuple(finding for finding in self.findings if finding.verdict == verdict)
 
@@ -132,7 +132,7 @@ def render(audit: Audit, width: int = 100, *, full: bool = False) -> str:
 SHOWN = 12  # numbers of one claim, unless all are asked for
 
 
-def _lines(finding: Finding, width: int, full: bool) -> list[str]:
+def _lines(finding: AuditFinding, width: int, full: bool) -> list[str]:
     parts = finding.parts if full or len(finding.parts) == 1 else finding.off if finding.verdict != "follows" else ()
     shown = parts if full else parts[:SHOWN]
     lines = textwrap.wrap(f"{finding.where}: {finding.says}", width, subsequent_indent="  ")
@@ -146,7 +146,7 @@ def _lines(finding: Finding, width: int, full: bool) -> list[str]:
     return lines + textwrap.wrap(finding.why, width, initial_indent="    ", subsequent_indent="    ")
 
 
-def _finding(file: Path, name: str, entry: Any, printed: Printed) -> Finding:
+def _finding(file: Path, name: str, entry: Any, printed: Printed) -> AuditFinding:
     where = f"{file}: claims.{name}"
     if not isinstance(entry, Mapping):
         raise SpecError(f"{where} = {entry!r}: expected a table")
@@ -171,7 +171,7 @@ def _finding(file: Path, name: str, entry: Any, printed: Printed) -> Finding:
         "cannot be checked" if checked.follows is None else "follows" if checked.follows else "does not follow"
     )
     why = ". ".join(text for text in (checked.why, entry.get("note", "")) if text)
-    return Finding(name, entry["where"], entry["says"], verdict, checked.parts, why)
+    return AuditFinding(name, entry["where"], entry["says"], verdict, checked.parts, why)
 
 
 def _fault(kind: str, error: ValidationError) -> str:
@@ -188,7 +188,7 @@ def _fault(kind: str, error: ValidationError) -> str:
             return f"{key} = {fault['input']!r}: {fault['msg'].replace('Input should be', 'expected')}"
 
 
-def _cells(file: Path, percent: Collection[str]) -> tuple[Cell, ...]:
+def _cells(file: Path, percent: Collection[str]) -> tuple[PrintedCell, ...]:
     """The rows of printed.csv; the digits of a column of a table are those of its value with most."""
     try:
         with file.open(encoding="utf-8", newline="") as opened:
@@ -218,13 +218,13 @@ def _column(row: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(row[name] for name in COLUMN)
 
 
-def _cell(row: Mapping[str, str], digits: int, percent: Collection[str]) -> Cell:
+def _cell(row: Mapping[str, str], digits: int, percent: Collection[str]) -> PrintedCell:
     value, *spread = (float(row[column]) if row[column] else None for column in ("value", "ci95", "sd"))
     if value is None:
         raise ValueError("no value")
     share = row["metric"] in percent and row["dataset"] != MEAN_RANK
     names = {name: row[name] for name in NAMES}
-    return Cell(
+    return PrintedCell(
         **names,
         value=value,
         ci95=spread[0],

@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import NDArray
 
 from bench.report import ranks
-from bench.report.audit.claims import SLACK, Checked, Part, Printed, Where, every, half_unit, kind, near, words
+from bench.report.audit.claims import SLACK, ClaimPart, ClaimResult, Printed, Where, every, half_unit, kind, near, words
 from bench.types import SpecError
 
 MEAN_RANK = "mean_rank"  # the data set that a table's printed mean ranks are filed under
@@ -41,7 +41,7 @@ def _columns(printed: Printed, where: Where, lower: bool) -> Columns:
     return Columns(datasets, methods, -values if lower else values, ranks_told)
 
 
-class Slip(NamedTuple):
+class Misprint(NamedTuple):
     """One printed value that, were it another, would explain more of the table."""
 
     dataset: int
@@ -56,20 +56,20 @@ def mean_rank(
     cells: Where,
     lower: bool = False,
     exact: bool = False,
-    slip: Literal["power of ten", "other value"] | None = None,
-) -> Checked:
+    misprint: Literal["power of ten", "other value"] | None = None,
+) -> ClaimResult:
     """The printed mean ranks are those of the printed values, ties sharing their mean rank.
 
     ``lower`` says that lower values are better. Values printed alike may have differed before rounding, so a rank that
-    some order among them gives follows too, unless the printed values are ``exact``. With ``slip`` the single misprint
-    (a wrong power of ten that took a value away from the middle of its column, or another value of the column) is
-    looked for that explains most ranks.
+    some order among them gives follows too, unless the printed values are ``exact``. With ``misprint``, search for the
+    single changed value that explains most ranks: a wrong power of ten that moved a value away from the middle of its
+    column, or another value of the column.
     """
     table = _columns(printed, cells, lower)
     least, average, most = _bounds(table.values)
     fits = _fits(table.values, table.printed, exact)
     parts = [
-        Part(
+        ClaimPart(
             method,
             f"{told:.1f}",
             f"{mean:.2f}" + ("" if exact or low == high else f" ({low:.2f} to {high:.2f} by rounding)"),
@@ -80,7 +80,7 @@ def mean_rank(
         )
     ]
     why = f"{fits.sum()} of {len(fits)} follow"
-    if slip and not fits.all() and (found := _slip(table, exact, slip)):
+    if misprint and not fits.all() and (found := _misprint(table, exact, misprint)):
         value = -found.value if lower else found.value
         why += (
             f"; {found.fits} would if {table.methods[found.method]} on {table.datasets[found.dataset]} had {value:.2g} "
@@ -106,23 +106,23 @@ def _fits(values: NDArray[np.float64], told: NDArray[np.float64], exact: bool) -
     return (told >= least - unit) & (told <= most + unit)
 
 
-def _slip(table: Columns, exact: bool, slip: str) -> Slip | None:
+def _misprint(table: Columns, exact: bool, misprint: str) -> Misprint | None:
     """The one changed value with which most ranks fit; None if none explains more, or several as much."""
     now = int(_fits(table.values, table.printed, exact).sum())
     found = []
-    for dataset, method, value in _others(table.values, slip):
+    for dataset, method, value in _others(table.values, misprint):
         changed = table.values.copy()
         changed[dataset, method] = value
-        found.append(Slip(dataset, method, value, int(_fits(changed, table.printed, exact).sum())))
+        found.append(Misprint(dataset, method, value, int(_fits(changed, table.printed, exact).sum())))
     best = max((one.fits for one in found), default=0)
     explaining = [one for one in found if one.fits == best]
     return explaining[0] if best > now and len(explaining) == 1 else None
 
 
-def _others(values: NDArray[np.float64], slip: str) -> Iterator[tuple[int, int, float]]:
+def _others(values: NDArray[np.float64], misprint: str) -> Iterator[tuple[int, int, float]]:
     for (dataset, method), value in np.ndenumerate(values):
         column = values[dataset]
-        if slip == "other value":
+        if misprint == "other value":
             yield from ((dataset, method, float(other)) for other in np.unique(column) if other != value)
             continue
         if not column.all():
@@ -134,7 +134,7 @@ def _others(values: NDArray[np.float64], slip: str) -> Iterator[tuple[int, int, 
 
 
 @kind
-def friedman(printed: Printed, cells: Where, p: str, lower: bool = False) -> Checked:
+def friedman(printed: Printed, cells: Where, p: str, lower: bool = False) -> ClaimResult:
     """Friedman's test over data sets has the p-value at path ``p`` of paper.toml ("< 0.005" or "0.043").
 
     The remark gives what else the number may be: Iman and Davenport's correction, the test on the printed mean ranks,
@@ -144,7 +144,7 @@ def friedman(printed: Printed, cells: Where, p: str, lower: bool = False) -> Che
     told = str(printed.fact(p))
     proper = ranks.rank(table.methods, table.values)
     _, turned = ranks.friedman_as_published(table.methods, table.values)
-    part = Part("p, methods compared over data sets", told, f"{proper.p:.3g}", _is(proper.p, told))
+    part = ClaimPart("p, methods compared over data sets", told, f"{proper.p:.3g}", _is(proper.p, told))
     from_ranks = ""
     if np.isfinite(table.printed).all():
         k, n = len(table.methods), len(table.datasets)
@@ -166,7 +166,7 @@ def _is(p: float, told: str) -> bool:
 
 
 @kind
-def leads(printed: Printed, cells: Where, method: str, lower: bool = False) -> Checked:
+def leads(printed: Printed, cells: Where, method: str, lower: bool = False) -> ClaimResult:
     """``method`` has the best mean rank, of those printed and of those that the printed values have."""
     table = _columns(printed, cells, lower)
     _, average, _ = _bounds(table.values)
@@ -174,18 +174,18 @@ def leads(printed: Printed, cells: Where, method: str, lower: bool = False) -> C
     for name, values in (("printed mean ranks", table.printed), ("mean ranks of the printed values", average)):
         first, second = np.argsort(values, kind="stable")[:2]
         text = f"{table.methods[first]} {values[first]:.2f}, then {table.methods[second]} {values[second]:.2f}"
-        parts.append(Part(f"best of the {name}", method, text, table.methods[first] == method))
+        parts.append(ClaimPart(f"best of the {name}", method, text, table.methods[first] == method))
     return every(parts)
 
 
 @kind
-def apart(printed: Printed, cells: Where, method: str, lower: bool = False) -> Checked:
+def significantly_better(printed: Printed, cells: Where, method: str, lower: bool = False) -> ClaimResult:
     """The mean rank of ``method`` is better than that of every other by more than chance (Nemenyi, 0.05)."""
     table = _columns(printed, cells, lower)
     report = ranks.rank(table.methods, table.values)
     own = table.methods.index(method)
     parts = [
-        Part(
+        ClaimPart(
             f"{method} before {other}",
             "p < 0.05",
             f"{report.average[own]:.2f} against {report.average[i]:.2f}, p = {report.pairwise[own, i]:.2g}",

@@ -22,10 +22,10 @@ import markupsafe
 from bench import __version__
 from bench.files import write_whole
 from bench.report.audit.findings import Audit
-from bench.report.provenance import Source, behind, sources, versions
+from bench.report.provenance import MethodProvenance, behind, sources, versions
 from bench.report.scores import HEADINGS, Record
 from bench.report.site import markdown
-from bench.report.site.interval_plot import Forest
+from bench.report.site.interval_plot import IntervalPlot
 from bench.report.tables import render
 from bench.report.tables.compare import Agreement, agreement, reach
 from bench.report.tables.table import Cell, Table
@@ -78,7 +78,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Cost:
+class TrainingTime:
     """``runs`` that were trained together took ``seconds`` on ``machine``."""
 
     machine: str
@@ -101,7 +101,7 @@ class Page:
     absent: tuple[str, ...] = ()
     notes: str = ""
     audit: Audit | None = None
-    costs: tuple[Cost, ...] = ()
+    costs: tuple[TrainingTime, ...] = ()
 
     @property
     def file(self) -> str:
@@ -114,17 +114,17 @@ class Page:
         return versions(record for exhibit in self.exhibits for record in exhibit.records)
 
     @property
-    def machines(self) -> list[Cost]:
+    def machines(self) -> list[TrainingTime]:
         """The costs added up for each machine."""
         names = dict.fromkeys(cost.machine for cost in self.costs)
         own = [[cost for cost in self.costs if cost.machine == name] for name in names]
         return [
-            Cost(costs[0].machine, sum(cost.runs for cost in costs), sum(cost.seconds for cost in costs))
+            TrainingTime(costs[0].machine, sum(cost.runs for cost in costs), sum(cost.seconds for cost in costs))
             for costs in own
         ]
 
 
-class Line(NamedTuple):
+class ShownCell(NamedTuple):
     """A cell as it is shown: over all clients, or of one of them."""
 
     cell: Cell
@@ -193,7 +193,7 @@ def _document(template: str, pages: Sequence[Page], **more: Any) -> str:
             summary=render.summary,
             caption=_caption,
             by_client=_by_client,
-            forest=Forest.of,
+            forest=IntervalPlot.of,
             reach=reach,
             sources=_sources,
             prose=lambda text: markupsafe.Markup(markdown.html(text)),
@@ -217,17 +217,17 @@ def _anchor(kind: str, name: str) -> str:
     return quote(f"{kind}-{name}", safe="")
 
 
-def _lines(table: Table) -> list[Line]:
+def _lines(table: Table) -> list[ShownCell]:
     return [_line(table, cell) for cell in table.overall]
 
 
-def _line(table: Table, cell: Cell) -> Line:
-    return Line(cell, HEADINGS[cell.checkpoint], render.shown(cell, render.digits(table, cell)))
+def _line(table: Table, cell: Cell) -> ShownCell:
+    return ShownCell(cell, HEADINGS[cell.checkpoint], render.shown(cell, render.digits(table, cell)))
 
 
-def _by_client(table: Table) -> list[tuple[Line, list[Line]]]:
+def _by_client(table: Table) -> list[tuple[ShownCell, list[ShownCell]]]:
     """Each cell over all clients with those of the single clients; empty where a score has no single clients."""
-    own: dict[tuple[str, str], list[Line]] = {}
+    own: dict[tuple[str, str], list[ShownCell]] = {}
     for cell in table.cells:
         if cell.client != "all":
             own.setdefault((cell.method, cell.checkpoint), []).append(_line(table, cell))
@@ -261,7 +261,7 @@ def _caption(table: Table, of: Literal["all", "clients"] = "all") -> str:
     return f"{text}."
 
 
-def _sources(exhibit: Exhibit) -> list[Source]:
+def _sources(exhibit: Exhibit) -> list[MethodProvenance]:
     return sources(exhibit.table, exhibit.chosen)
 
 

@@ -13,7 +13,7 @@ WIDTH, MARGIN = 190, 9  # the margins leave room for half a tick's number
 
 
 @dataclass(frozen=True)
-class Forest:
+class IntervalPlot:
     """An axis from ``low`` to ``high``, ``WIDTH`` pixels wide; ``silo`` is the mean that cells are held against."""
 
     low: float
@@ -22,7 +22,7 @@ class Forest:
     width: int = WIDTH
 
     @classmethod
-    def of(cls, table: Table) -> Forest | None:
+    def of(cls, table: Table) -> IntervalPlot | None:
         """The axis on which all of the table's intervals fit, ours and printed; None without any number."""
         ends = [end for cell in table.overall for end in _ends(table, cell)]
         silos = [cell.mean for cell in table.overall if cell.method == table.spec.silo]

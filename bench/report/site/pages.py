@@ -10,7 +10,7 @@ from typing import Literal
 
 from bench.registry import folder
 from bench.report.audit import findings
-from bench.report.site.document import Cost, Exhibit, Page, Picture
+from bench.report.site.document import Exhibit, Page, Picture, TrainingTime
 from bench.report.tables.table import Table, TableSpec
 from bench.spec import (
     AlphaSection,
@@ -81,13 +81,13 @@ def describe(figure: FigureSection, tables: Sequence[Table]) -> str:
             return "A critical-difference diagram: mean ranks on a line, methods that do not differ joined by a bar."
 
 
-def costs(store: Path, runs: Collection[str]) -> tuple[Cost, ...]:
+def costs(store: Path, runs: Collection[str]) -> tuple[TrainingTime, ...]:
     """What the run batches took that hold any of ``runs``, in the order they were trained."""
     wanted = {run.encode() for run in runs}
     return tuple(
-        Cost(line["machine"], line["runs"], line["seconds"])
+        TrainingTime(line["machine"], line["runs"], line["seconds"])
         for line in Store(store).costs()
-        if (records := store / "records" / f"{line['run_batch']}.jsonl").exists()
+        if (records := store / "records" / f"{line['population']}.jsonl").exists()
         if wanted & set(RUN.findall(records.read_bytes()))
     )
 

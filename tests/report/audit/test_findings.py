@@ -11,22 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from bench.report.audit.claims import KINDS, Cell, Checked, Printed, half_unit, near
+from bench.report.audit.claims import KINDS, ClaimResult, Printed, PrintedCell, half_unit, near
 from bench.report.audit.findings import audit, audit_folder, document, render
 from bench.types import SpecError
 
 HEAD = "table,dataset,metric,method,checkpoint,value,ci95,client,sd,mark"
 
 
-def cell(value: float, ci95: float | None = None, **place) -> Cell:
+def cell(value: float, ci95: float | None = None, **place) -> PrintedCell:
     given = {"table": "1", "dataset": "d", "metric": "accuracy", "method": "A", "checkpoint": "local", "client": "all"}
     own = {"sd": None, "marks": (), "digits": 3, "scale": 1} | {
         key: place.pop(key) for key in [*place] if key not in given
     }
-    return Cell(**given | place, value=value, ci95=ci95, **own)
+    return PrintedCell(**given | place, value=value, ci95=ci95, **own)
 
 
-def columns(values: dict[str, list[float]], told: dict[str, float] | None = None, digits: int = 3) -> tuple[Cell, ...]:
+def columns(
+    values: dict[str, list[float]], told: dict[str, float] | None = None, digits: int = 3
+) -> tuple[PrintedCell, ...]:
     """Methods by their values on data sets d0, d1 ..., and their printed mean ranks."""
     cells = [
         cell(value, dataset=f"d{i}", method=method, digits=digits)
@@ -36,11 +38,11 @@ def columns(values: dict[str, list[float]], told: dict[str, float] | None = None
     return (*cells, *(cell(rank, dataset="mean_rank", method=method) for method, rank in (told or {}).items()))
 
 
-def check(kind: str, rows=(), /, facts=None, groups=None, **arguments) -> Checked:
+def check(kind: str, rows=(), /, facts=None, groups=None, **arguments) -> ClaimResult:
     return KINDS[kind](Printed(facts or {}, tuple(rows), groups or {}), **arguments)
 
 
-def fits(checked: Checked) -> list[bool]:
+def fits(checked: ClaimResult) -> list[bool]:
     return [part.follows for part in checked.parts]
 
 
@@ -68,7 +70,7 @@ def test_a_share_is_shown_as_the_paper_prints_it():
     assert cell(0.724).shown(0.1) == "0.100"
 
 
-# Cell by cell -------------------------------------------------------------------------------------------------
+# PrintedCell by cell -------------------------------------------------------------------------------------------------
 
 TWO = (cell(0.8, 0.03, method="A"), cell(0.75, 0.03, method="B"))
 
@@ -220,7 +222,7 @@ def test_lift_over_the_better_and_the_worse():
 
 
 def test_what_is_not_printed_cannot_be_checked():
-    assert check("unprinted", because="drawn") == Checked((), None, "drawn")
+    assert check("unprinted", because="drawn") == ClaimResult((), None, "drawn")
 
 
 # Ranks --------------------------------------------------------------------------------------------------------
@@ -245,20 +247,20 @@ def test_lower_is_better():
     assert not check("mean_rank", columns(RANKED, told), cells={}, exact=True).follows
 
 
-def test_the_slip_that_explains_more():
+def test_the_misprint_that_explains_more():
     """B's 0.04 was printed as 0.004, which made it the least."""
     right = {"A": [0.03, 0.03], "B": [0.04, 0.04], "C": [0.05, 0.05], "D": [0.06, 0.06]}
     told = {"A": 1.0, "B": 2.0, "C": 3.0, "D": 4.0}
     assert check("mean_rank", columns(right, told), cells={}, lower=True).follows
     wrong = right | {"B": [0.04, 0.004]}
-    checked = check("mean_rank", columns(wrong, told), cells={}, lower=True, slip="power of ten")
+    checked = check("mean_rank", columns(wrong, told), cells={}, lower=True, misprint="power of ten")
     assert checked.why == "2 of 4 follow; 4 would if B on d1 had 0.04 for 0.004"
 
 
 def test_no_slip_is_named_where_several_explain_as_much():
     told = {"A": 1.5, "B": 1.5}
     cells = columns({"A": [0.9, 0.9], "B": [0.8, 0.8]}, told)
-    assert check("mean_rank", cells, cells={}, slip="other value").why == "0 of 2 follow"
+    assert check("mean_rank", cells, cells={}, misprint="other value").why == "0 of 2 follow"
 
 
 @given(arrays.arrays(np.int64, st.tuples(st.integers(2, 5), st.integers(2, 6)), elements=st.integers(0, 4)))
@@ -290,7 +292,7 @@ def test_who_leads_and_whether_it_is_more_than_chance():
     assert check("leads", cells, cells={}, method="A").follows
     assert not check("leads", cells, cells={}, method="B").follows
     # Nemenyi's critical difference of 3 methods on 8 data sets is 2.343 sqrt(3 x 4 / (6 x 8)) = 1.17.
-    assert fits(check("apart", cells, cells={}, method="A")) == [False, True]
+    assert fits(check("significantly_better", cells, cells={}, method="A")) == [False, True]
 
 
 def test_ranks_need_every_value():

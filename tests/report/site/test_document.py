@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from PIL import Image
 
-from bench.report.audit.claims import Part
-from bench.report.audit.findings import Audit, Finding
+from bench.report.audit.claims import ClaimPart
+from bench.report.audit.findings import Audit, AuditFinding
 from bench.report.site import document, pages
-from bench.report.site.document import Cost, Exhibit, Page, Picture
+from bench.report.site.document import Exhibit, Page, Picture, TrainingTime
 from bench.report.tables.build import build
 from bench.report.tables.render import content
 from bench.report.tables.table import Row, TableSpec
@@ -104,11 +104,11 @@ def folder(exhibit, by_client, chosen, tmp_path_factory):
         profile="short",
     )
     table = build(stranger, chosen)
-    parts = tuple(Part(name, name, name, False) for name in HOSTILE)
+    parts = tuple(ClaimPart(name, name, name, False) for name in HOSTILE)
     audit = Audit("paper", "A paper", (
-        Finding("best", "section 1", "it is the best of all", "does not follow", parts, HOSTILE[0]),
-        Finding("all", "Table 2", "it is above all others, in whatever way one looks at it", "follows", parts, ""),
-        Finding("none", "Figure 1", "it is never below", "cannot be checked", (), "no numbers are printed"),
+        AuditFinding("best", "section 1", "it is the best of all", "does not follow", parts, HOSTILE[0]),
+        AuditFinding("all", "Table 2", "it is above all others, in whatever way one looks at it", "follows", parts, ""),
+        AuditFinding("none", "Figure 1", "it is never below", "cannot be checked", (), "no numbers are printed"),
     ))  # fmt: skip
     made = [
         Page(
@@ -119,7 +119,7 @@ def folder(exhibit, by_client, chosen, tmp_path_factory):
             absent=("Table 3: what nobody has run",),
             notes=NOTES,
             audit=audit,
-            costs=(Cost("Linux, 2 cores", 5, 3000.0), Cost("Linux, 2 cores", 5, 720.0)),
+            costs=(TrainingTime("Linux, 2 cores", 5, 3000.0), TrainingTime("Linux, 2 cores", 5, 720.0)),
         ),
         Page(paper=HOSTILE[0], title=HOSTILE[1], exhibits=(Exhibit(table, chosen),), notes=HOSTILE[1]),
     ]
@@ -283,8 +283,8 @@ def test_columns_are_sorted_by_value_not_by_text(folder, visit):
 
 def test_checked_numbers_are_sorted_by_size_and_those_that_do_not_follow_stand_first(visit, tmp_path):
     printed = ["11,340", "385", "4,772", "−5", "0.724 ± 0.001", "0.7 ± 0.1", "none"]
-    parts = tuple(Part(f"part {number}", text, "1", text != "385") for number, text in enumerate(printed))
-    audit = Audit("paper", "A paper", (Finding("sum", "Table 1", "they add up", "does not follow", parts, ""),))
+    parts = tuple(ClaimPart(f"part {number}", text, "1", text != "385") for number, text in enumerate(printed))
+    audit = Audit("paper", "A paper", (AuditFinding("sum", "Table 1", "they add up", "does not follow", parts, ""),))
     document.write([Page("paper", "A paper", audit=audit)], tmp_path)
     page = visit(tmp_path / "paper.html")
     unfold(page)

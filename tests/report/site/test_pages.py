@@ -10,8 +10,8 @@ import pytest
 from bench.registry import folder
 from bench.report import provenance
 from bench.report.site import markdown, pages
-from bench.report.site.document import Cost, Exhibit, Picture
-from bench.report.site.interval_plot import MARGIN, WIDTH, Forest
+from bench.report.site.document import Exhibit, Picture, TrainingTime
+from bench.report.site.interval_plot import MARGIN, WIDTH, IntervalPlot
 from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
 from bench.spec import BarsSection, CurvesSection, Number, joint, published
@@ -99,7 +99,7 @@ def test_costs_are_those_of_the_run_batches_behind_the_runs(tmp_path):
         lines.append({"population": name, "runs": len(runs), "seconds": 1.5, "path": "stack", "machine": "Linux"})
     lines.append(lines[0] | {"population": "deleted"})
     (tmp_path / "costs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    assert pages.costs(tmp_path, {"b", "c", "d", "x"}) == (Cost("Linux", 2, 1.5), Cost("Linux", 2, 1.5))
+    assert pages.costs(tmp_path, {"b", "c", "d", "x"}) == (TrainingTime("Linux", 2, 1.5), TrainingTime("Linux", 2, 1.5))
 
 
 def test_figures_are_put_into_words(table):
@@ -145,7 +145,7 @@ def test_sources_are_the_methods_behind_the_rows(record, choice):
     table = build(SPEC, chosen)
     fedavg, fenda, local = provenance.sources(table, chosen)
     assert (fedavg.rows, fedavg.searched, fedavg.rule) == (("FedAvg",), 3, "best-val")
-    assert fedavg.runs[0] == provenance.Run(2021, "1", "finished", "a", "silobench 1, torch 2", "stack", "s")
+    assert fedavg.runs[0] == provenance.RunProvenance(2021, "1", "finished", "a", "silobench 1, torch 2", "stack", "s")
     varies = provenance.VARIES
     expected = {"data": {"fingerprint": varies, "name": "heart"}, "model": {"name": "mlp"}, "seed": varies}
     assert json.loads(fedavg.spec) == expected
@@ -170,14 +170,14 @@ def test_the_runs_a_share_is_measured_against_are_behind_it_too(chosen):
 
 
 def test_intervals_lie_on_one_axis(table, chosen, choice):
-    axis = Forest.of(table)
+    axis = IntervalPlot.of(table)
     cells = [cell for cell in table.overall if cell.mean is not None]
     ends = [end for cell in cells for end in axis.span(cell.mean, cell.ci95)]
     assert (min(ends), max(ends)) == (MARGIN, WIDTH - MARGIN)
     assert axis.silo == pytest.approx(0.55)
     assert axis.x(axis.low) < axis.x(axis.silo) < axis.x(axis.high)
     lost = {name: choice(None) for name in chosen}
-    assert Forest.of(build(SPEC, lost)) is None
+    assert IntervalPlot.of(build(SPEC, lost)) is None
 
 
 def test_the_axis_of_printed_single_runs_holds_what_they_are_held_against(chosen, choice):
@@ -185,7 +185,7 @@ def test_the_axis_of_printed_single_runs_holds_what_they_are_held_against(chosen
     spec = replace(SPEC, one_run=True)
     # Runs .71 and .61: mean .66, radius 12.706 * .05; that for a third run is the root of 3 times as long.
     for printed, low in (([], 0.66 - 0.635), ([Number("FedAvg", "local", 0.71, None)], 0.66 - 0.635 * 3**0.5)):
-        assert Forest.of(build(spec, chosen, printed)).low == pytest.approx(low, abs=1e-3)
+        assert IntervalPlot.of(build(spec, chosen, printed)).low == pytest.approx(low, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,6 @@ def test_the_axis_of_printed_single_runs_holds_what_they_are_held_against(chosen
     ],
 )
 def test_an_axis_has_few_round_ticks(low, high, ticks):
-    axis = Forest(low, high, None)
+    axis = IntervalPlot(low, high, None)
     assert axis.ticks == ticks
     assert all(low <= float(tick) <= high for tick in axis.ticks)
