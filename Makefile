@@ -1,4 +1,4 @@
-# On a fresh machine every target first builds the environment it needs; afterwards that costs nothing.
+# Every target creates .venv first if it is missing or out of date.
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-all lint bench reproduce-table reproduce-figure reproduce-paper plan sweep report audit clean
 
@@ -8,11 +8,11 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	"$$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo "$$python" && break; done)
 WORKERS ?= 2
 
-help: ## show this text
+help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
 		printf '  make %-18s %s\n' "$$target" "$$text"; done
 
-setup: $(INSTALLED) ## make .venv and install silobench with its development tools into it
+setup: $(INSTALLED) ## create .venv and install silobench with its development tools
 
 $(INSTALLED): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "silobench needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
@@ -26,36 +26,36 @@ test: setup ## run the fast tests; they need neither network nor raw data (WORKE
 test-all: setup ## run all tests; BENCH_DATA names the folder of raw data files
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
-lint: setup ## check style, types and the direction of imports
+lint: setup ## check style, types and the import order
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## measure speed against a plain loop, into results/benchmarks/
+bench: setup ## measure speed against plain loops and write results/benchmarks/
 	$(BIN)/python scripts/bench_speed.py
 	$(BIN)/python scripts/bench_sweep.py
 
-reproduce-table: setup ## re-run a printed table: TABLE=fenda/2-heart; without TABLE the quickstart
+reproduce-table: setup ## re-run a table: TABLE=fenda/2-heart (default: quickstart)
 	$(BIN)/silobench reproduce-table $(TABLE)
 
-reproduce-figure: setup ## re-run a printed figure: FIGURE=fenda/3-heart
+reproduce-figure: setup ## re-run a figure: FIGURE=fenda/3-heart
 	$(BIN)/silobench reproduce-figure $(FIGURE)
 
-reproduce-paper: setup ## re-run all of a paper whose data are at hand: PAPER=fenda
+reproduce-paper: setup ## re-run all tables and figures of a paper with available data: PAPER=fenda
 	$(BIN)/silobench reproduce-paper $(PAPER)
 
-audit: setup ## hold a paper's claims against its own printed numbers: PAPER=fenda
+audit: setup ## check a paper's claims against its printed numbers: PAPER=fenda
 	$(BIN)/silobench audit $(PAPER)
 
-plan: setup ## say what a study file would cost here before anything runs: STUDY=my-study.toml
+plan: setup ## estimate the cost of a study on this machine: STUDY=my-study.toml
 	$(BIN)/silobench plan $(STUDY)
 
-sweep: setup ## run a study file of your own: STUDY=my-study.toml
+sweep: setup ## run a study: STUDY=my-study.toml
 	$(BIN)/silobench sweep $(STUDY)
 
-report: setup ## rebuild every table and figure from the records at hand, and the site results/report/index.html
+report: setup ## rebuild tables and figures from the records, and results/report/index.html
 	$(BIN)/silobench report
 
-clean: ## remove the environment and the caches; results stay
+clean: ## remove .venv and tool caches; keep results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -17,8 +17,8 @@ NAMES = {"Makefile", ".ci/run"}
 EXCLUDED = ("results/published/", "LICENSE", "tests/test_language.py")
 # Folders that are being rewritten. Remove an entry as soon as its files are clean; the list ends empty.
 NOT_YET_CLEAN: tuple[str, ...] = (
-    *("bench/", "datasets/", "experiments/", "results/", "scripts/", "tests/", "docs/"),
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml", ".ci/"),
+    *("bench/", "datasets/", "experiments/", "results/", "scripts/", "tests/"),
+    *("docs/adding-an-algorithm.md", "pyproject.toml", ".ci/"),
 )
 
 # A phrase (regular expression; a space matches line breaks and comment marks too) and what to write instead.
