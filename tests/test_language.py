@@ -32,7 +32,7 @@ BANNED = {
     r"stands? (in|beside|for|behind|by)": "is in, is next to, means",
     r"stood (in|beside|for|behind)": "was in, was next to, meant",
     r"(is|are|was) said": "is printed, is reported, is documented",
-    r"by heart": "overfits",
+    r"by heart(?! (?:failure|disease))": "overfits",
     r"tiny numbers count": "denormals are flushed to zero",
     r"last digits are others": "results differ in the last digits",
     r"so many": "n, the number of ...",

@@ -284,4 +284,4 @@ def test_fedadam_ends_where_the_closed_sums_say():
 @pytest.mark.parametrize("paper", sorted(DOES_NOT_FOLLOW))
 def test_the_readme_knows_how_many_claims_there_are(audits, paper):
     text = (papers()[paper] / "README.md").read_text(encoding="utf-8")
-    assert f"silobench audit {paper}\n\nholds {len(audits[paper].findings)} claims" in text
+    assert f"silobench audit {paper}\n\nchecks {len(audits[paper].findings)} claims" in text
