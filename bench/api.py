@@ -13,7 +13,7 @@ import pandas as pd
 from torch import Tensor, nn
 
 from bench.train import engine
-from bench.train.path import Path
+from bench.train.path import ExecutionPath
 from bench.types import CHECKPOINTS, Budget, Federation, SpecError, nearest
 
 Values = float | int | Iterable[float]
@@ -40,7 +40,7 @@ def run(
     evaluate: Literal["aggregated", "trained"] = "aggregated",
     test_every: int = 0,
     draws: Literal["keyed", "torch"] = "keyed",
-    path: Path = "auto",
+    path: ExecutionPath = "auto",
 ) -> Result:
     """Train ``algorithm`` on ``federation`` once for every setting and seed, and test every personal model.
 
@@ -100,7 +100,7 @@ class Result:
     """Runs in settings-major order, numbered from 0; a diverged run has no numbers (NaN in the frames)."""
 
     federation: Federation
-    trained: engine.Run
+    trained: engine.TrainedRuns
     rules: tuple[str, ...]
 
     @cached_property

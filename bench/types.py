@@ -88,7 +88,7 @@ class Client:
 class Federation:
     """The clients of one task, ready to train on; raises :class:`DataError` when the arrays cannot be used.
 
-    ``metrics`` are names known to :mod:`bench.train.metrics`, the first one is the task's own.
+    ``metrics`` are names known to :mod:`bench.metrics`, the first one is the task's own.
     ``synthetic`` federations say so in the title of every table and figure made from them. ``loss`` names the
     training loss and its constants where it is not the task's cross-entropy, e.g. {"name": "focal", "gamma": 2.0,
     "alpha": [...]}. ``prepare`` turns stored inputs into what the model sees, (n, ...) -> (n, ...) (bytes to
@@ -215,7 +215,7 @@ class Budget:
 
     ``draws`` says what a seed stands for: "keyed" initial weights and mini-batches depend on it and on what they are
     for alone (:mod:`bench.rng`); "torch" draws them as a script in torch would that was given the seed
-    (:mod:`bench.train.loaders`), which needs ``batches`` and one local epoch a round.
+    (:mod:`bench.train.batching.torch_order`), which needs ``batches`` and one local epoch a round.
     """
 
     rounds: int

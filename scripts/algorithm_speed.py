@@ -24,7 +24,7 @@ from torch.nn import functional
 from bench.registry import catalogue, load
 from bench.settings import fitting
 from bench.train import engine
-from bench.train.path import Path
+from bench.train.path import ExecutionPath
 from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
 
 TURNS = 3
@@ -81,7 +81,9 @@ def measure(task: Task, algorithm: str) -> Line:
     settings = [{**own, "lr": rate} for rate in task.rates]
     model = engine.build_model(fitting(algorithm, task.model), task.federation)
 
-    def ours(path: Path, runs: int, seeds: Sequence[int], rounds: int = budget.rounds) -> tuple[float, Outcome]:
+    def ours(
+        path: ExecutionPath, runs: int, seeds: Sequence[int], rounds: int = budget.rounds
+    ) -> tuple[float, Outcome]:
         """Seconds per round, and the outcome of the first run."""
         ends: list[float] = []
         trained = engine.run(

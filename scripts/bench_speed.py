@@ -35,7 +35,8 @@ from bench.models.functional import torch_seed
 from bench.native import keep_freed_memory
 from bench.registry import folder
 from bench.rng import derive
-from bench.train import batches, engine
+from bench.train import engine
+from bench.train.batching import schedule
 from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
 
 OUT = Path(__file__).parent.parent / "results" / "benchmarks"
@@ -91,12 +92,12 @@ def sites(federation: Federation, budget: Budget, seed: int) -> list[Site]:
     """The mini-batches that the engine shows every client, as row numbers."""
     made = []
     for c, client in enumerate(federation.clients):
-        train, held_out = batches.split(len(client.train), budget.validation, seed, c)
+        train, held_out = schedule.split(len(client.train), budget.validation, seed, c)
         rounds = [
-            [train[rows] for rows in batches.schedule(budget, len(train), seed, c, round_)]
+            [train[rows] for rows in schedule.mini_batches(budget, len(train), seed, c, round_)]
             for round_ in range(budget.rounds)
         ]
-        validation = held_out.split(batches.batch_size(budget, len(held_out)))
+        validation = held_out.split(schedule.batch_size(budget, len(held_out)))
         made.append(Site(client.train.x, client.train.y, rounds, validation, len(train)))
     return made
 

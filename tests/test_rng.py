@@ -10,6 +10,7 @@ from torch.func import vmap
 
 from bench.rng import bits, derive, happens, permutation, uniform
 from bench.train import engine
+from bench.train.path import ExecutionPath
 from bench.types import Budget
 from tests.train.toy import federation
 
@@ -76,7 +77,7 @@ def test_draws_do_not_depend_on_packing() -> None:
 
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
-def test_a_run_leaves_torchs_generator_alone(path: engine.Path) -> None:
+def test_a_run_leaves_torchs_generator_alone(path: ExecutionPath) -> None:
     before = torch.get_rng_state()
     engine.train(
         federation(), algorithm="fedavg", model="mlp", model_options={"dropout": 0.3}, settings=[{"lr": 0.01}],

@@ -203,7 +203,7 @@ class Algorithm:
         return {}
 
     def layer_analysis(self) -> str:
-        """Return which analysis by layer of the last round's models to record (:mod:`bench.train.probe`).
+        """Return which analysis by layer of the last round's models to record (:mod:`bench.train.layer_statistics`).
 
         "none"; "gradients" (sensitivity, gradient variance, Hessian trace); "all" (also distances between clients).
         """

@@ -201,7 +201,7 @@ def _record_size(record: dict[str, Any], budget: Budget) -> int:
 
 def _steps(run: RunSpec, root: Path | None) -> list[int]:
     """Local steps in a round of each client that trains."""
-    from bench.train.batches import held_out, local_steps
+    from bench.train.batching.schedule import held_out, local_steps
 
     clients = work.Site(root, None).federation(run).clients
     less = [0 if client.validation else held_out(len(client.train), run.budget.validation) for client in clients]

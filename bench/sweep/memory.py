@@ -29,13 +29,13 @@ STACKED_KEEP, STACKED_MULTIPLY = 1e5, 3e6
 
 def needed(run_batch: PlannedBatch, federation: Federation) -> int:
     """Bytes for a process that trains the run batch on data like those of ``federation``."""
-    from bench.train import batches
+    from bench.train.batching import schedule
     from bench.train.driver import STACKED_WEIGHTS
 
     budget, clients = run_batch.runs[0].budget, federation.clients
     try:
         weights, kept = _network(run_batch, federation)
-        batch = batches.batch_size(budget, max(len(client.train) for client in clients))
+        batch = schedule.batch_size(budget, max(len(client.train) for client in clients))
     except Exception:
         return BASE  # the worker meets the same, and says what it is
     models = len(run_batch.runs) * len(clients)
@@ -81,7 +81,7 @@ def _kept(module: nn.Module, x: Tensor) -> int:
 
 def _evaluated(client: Client, validation: float) -> int:
     """How many samples of a client a stack evaluates at once."""
-    from bench.train.batches import held_out
+    from bench.train.batching.schedule import held_out
 
     validated = len(client.validation) if client.validation else held_out(len(client.train), validation)
     return max(validated, len(client.test) if client.test else 0)

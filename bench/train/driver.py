@@ -1,6 +1,6 @@
-"""The rounds of a run batch, first to last: in parts that a stack holds, kept now and then, worse settings dropped.
+"""The rounds of a run batch, first to last: in chunks that a stack holds, kept now and then, worse settings dropped.
 
-At a rung (successive halving, :mod:`bench.train.halving`) every part stops with its last round trained but not yet
+At a rung (successive halving, :mod:`bench.train.halving`) every chunk stops with its last round trained but not yet
 evaluated. A setting that goes on is then evaluated as in any round; one that is dropped as a run that ends there, with
 the tuning and the point of the learning curve that this has.
 """
@@ -19,11 +19,11 @@ import torch
 
 from bench.train import halving
 from bench.train.path import mapper_of
-from bench.train.results import as_plain, from_plain, outcomes
+from bench.train.results import as_plain, collect_outcomes, from_plain
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
 from bench.train.snapshots import Keeping, Snapshot
-from bench.train.state import Running, Trained
+from bench.train.state import RunState, Trained
 from bench.types import Outcome, SpecError, content_hash
 
 # A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
@@ -35,22 +35,22 @@ Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, lowe
 
 
 @dataclass
-class Part:
+class Chunk:
     """Some of the settings, by their numbers, and how far they are."""
 
     numbers: Sequence[int]
     rounds: Rounds
-    running: Running
+    state: RunState
 
-    def of(self, numbers: Sequence[int], rounds: int) -> Part:
+    def of(self, numbers: Sequence[int], rounds: int) -> Chunk:
         """Some of its settings alone, with a budget of so many ``rounds``."""
         places = [self.numbers.index(number) for number in numbers]
         run_batch = self.rounds.run_batch.of(places, rounds)
         mapper = self.rounds.mapper.resized(len(places))
-        return Part(numbers, Rounds(run_batch, mapper), self.running.of(mapper, places))
+        return Chunk(numbers, Rounds(run_batch, mapper), self.state.of(mapper, places))
 
 
-class Race:
+class Driver:
     """All settings and seeds of a run batch, trained with one path; without ``rungs`` no setting is dropped."""
 
     def __init__(
@@ -71,19 +71,19 @@ class Race:
         self._lowest = math.inf
         self._snapshot = None if keeping is None else self._named(keeping)
         self._cut = cut(run_batch, path)
-        self._waiting = list(self._cut)  # settings of parts that have not begun
-        self._parts: list[Part] = []
+        self._waiting = list(self._cut)  # settings of chunks that have not begun
+        self._chunks: list[Chunk] = []
         self._passed = 0  # rungs at which settings have been dropped
         self._resume()
 
     def run(self) -> list[Outcome]:
         """The outcomes of all runs, settings-major."""
         for rung in self.rungs[self._passed :]:
-            for part in list(self._parts):
-                self._advance(part, rung)
+            for chunk in list(self._chunks):
+                self._advance(chunk, rung)
             while self._waiting:
-                self._parts.append(self._begun(self._waiting.pop(0)))
-                self._advance(self._parts[-1], rung)
+                self._chunks.append(self._begun(self._waiting.pop(0)))
+                self._advance(self._chunks[-1], rung)
             if rung < self.rungs[-1]:
                 self._drop(rung)
         if self._snapshot is not None:
@@ -94,52 +94,52 @@ class Race:
         run_batch = self.run_batch.of(numbers, self.rungs[-1])
         return Rounds(run_batch, mapper_of(run_batch, self.path))
 
-    def _begun(self, numbers: Sequence[int]) -> Part:
+    def _begun(self, numbers: Sequence[int]) -> Chunk:
         rounds = self._rounds(numbers)
-        return Part(numbers, rounds, rounds.begin())
+        return Chunk(numbers, rounds, rounds.begin())
 
-    def _advance(self, part: Part, rung: int) -> None:
-        """Train the part up to the rung; what has come to the end is tested."""
+    def _advance(self, chunk: Chunk, rung: int) -> None:
+        """Train the chunk up to the rung; what has come to the end is tested."""
         last = rung == self.rungs[-1]
-        while part.running.rounds < rung:
-            part.rounds.train(part.running)
-            if last or part.running.rounds < rung:
-                part.running.trained = part.rounds.evaluated(part.running)
-            self._after_round(part)
+        while chunk.state.rounds < rung:
+            chunk.rounds.train(chunk.state)
+            if last or chunk.state.rounds < rung:
+                chunk.state.trained = chunk.rounds.evaluated(chunk.state)
+            self._after_round(chunk)
         if last:
-            self._end(part)
-            self.finished.append((part.numbers, part.rounds, part.running.trained))
-            self._parts.remove(part)
+            self._end(chunk)
+            self.finished.append((chunk.numbers, chunk.rounds, chunk.state.trained))
+            self._chunks.remove(chunk)
 
     def _drop(self, rung: int) -> None:
-        """Let the better settings of all parts go on, and the others end here."""
-        going_on = [part.rounds.evaluated(part.running) for part in self._parts]
-        numbers = [number for part in self._parts for number in part.numbers]
-        losses = [_loss(trained, h) for part, trained in zip(self._parts, going_on, strict=True)
-                  for h in range(len(part.numbers))]  # fmt: skip
+        """Let the better settings of all chunks go on, and the others end here."""
+        going_on = [chunk.rounds.evaluated(chunk.state) for chunk in self._chunks]
+        numbers = [number for chunk in self._chunks for number in chunk.numbers]
+        losses = [_loss(trained, h) for chunk, trained in zip(self._chunks, going_on, strict=True)
+                  for h in range(len(chunk.numbers))]  # fmt: skip
         kept = {numbers[place] for place in halving.survivors(losses, self.reduction)}
-        parts, self._parts = self._parts, []
-        for part, trained in zip(parts, going_on, strict=True):
-            if gone := [number for number in part.numbers if number not in kept]:
-                ended = part.of(gone, rung)
-                ended.running.trained = ended.rounds.evaluated(ended.running)
+        chunks, self._chunks = self._chunks, []
+        for chunk, trained in zip(chunks, going_on, strict=True):
+            if gone := [number for number in chunk.numbers if number not in kept]:
+                ended = chunk.of(gone, rung)
+                ended.state.trained = ended.rounds.evaluated(ended.state)
                 self._end(ended)
-            if stay := [number for number in part.numbers if number in kept]:
-                part.running.trained = trained
-                self._parts.append(part.of(stay, self.rungs[-1]))
+            if stay := [number for number in chunk.numbers if number in kept]:
+                chunk.state.trained = trained
+                self._chunks.append(chunk.of(stay, self.rungs[-1]))
         self._passed += 1
 
-    def _end(self, part: Part) -> None:
-        found, seeds = outcomes(part.rounds, part.running.trained), len(self.run_batch.seeds)
-        for place, number in enumerate(part.numbers):
+    def _end(self, chunk: Chunk) -> None:
+        found, seeds = collect_outcomes(chunk.rounds, chunk.state.trained), len(self.run_batch.seeds)
+        for place, number in enumerate(chunk.numbers):
             self.outcomes[number] = found[place * seeds : (place + 1) * seeds]
 
-    def _after_round(self, part: Part) -> None:
+    def _after_round(self, chunk: Chunk) -> None:
         rounds = self.rungs[-1]
-        if self._snapshot is not None and self._snapshot.due(part.running.rounds):
+        if self._snapshot is not None and self._snapshot.due(chunk.state.rounds):
             self._keep(self._snapshot)
-        remaining = len(self._waiting) * rounds + sum(rounds - each.running.rounds for each in self._parts)
-        self._lowest = min(self._lowest, part.running.trained.best["global"].amin().item())
+        remaining = len(self._waiting) * rounds + sum(rounds - each.state.rounds for each in self._chunks)
+        self._lowest = min(self._lowest, chunk.state.trained.best["global"].amin().item())
         total = len(self._cut) * rounds
         self.tell(total - remaining, total, self._lowest if math.isfinite(self._lowest) else None)
 
@@ -168,13 +168,13 @@ class Race:
         return Snapshot(file, identity, keeping.every_rounds, keeping.every_seconds)
 
     def _keep(self, snapshot: Snapshot) -> None:
-        tree, parts = {}, []
-        for place, part in enumerate(self._parts):
-            tree[str(place)], facts = part.running.parts()
-            parts.append({"numbers": list(part.numbers), **facts})
+        tree, chunks = {}, []
+        for place, chunk in enumerate(self._chunks):
+            tree[str(place)], facts = chunk.state.parts()
+            chunks.append({"numbers": list(chunk.numbers), **facts})
         ended = {number: [as_plain(outcome) for outcome in found] for number, found in self.outcomes.items()}
         waiting = [list(numbers) for numbers in self._waiting]
-        snapshot.write(tree, {"parts": parts, "ended": ended, "waiting": waiting, "passed": self._passed})
+        snapshot.write(tree, {"chunks": chunks, "ended": ended, "waiting": waiting, "passed": self._passed})
 
     def _resume(self) -> None:
         """The state as it was kept, if it was."""
@@ -182,9 +182,9 @@ class Race:
         if found is None:
             return
         tree, facts = found
-        for place, kept in enumerate(facts["parts"]):
+        for place, kept in enumerate(facts["chunks"]):
             rounds = self._rounds(kept["numbers"])
-            self._parts.append(Part(kept["numbers"], rounds, rounds.resumed(tree[str(place)], kept)))
+            self._chunks.append(Chunk(kept["numbers"], rounds, rounds.resumed(tree[str(place)], kept)))
         self.outcomes = {int(number): [from_plain(each) for each in kept] for number, kept in facts["ended"].items()}
         self._waiting, self._passed = facts["waiting"], facts["passed"]
 

@@ -12,23 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench import registry
+from bench import metrics, registry
 from bench.algorithms.base import Algorithm
 from bench.models.functional import Model, torch_seed
 from bench.rng import derive
 from bench.settings import fitting, resolve
-from bench.train import metrics, task
-from bench.train.driver import Race, Tell
-from bench.train.path import Path, choose
+from bench.train.driver import Driver, Tell
+from bench.train.path import ExecutionPath, select_path
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
 from bench.train.snapshots import Keeping
 from bench.train.state import Trained
+from bench.train.task import losses, outputs
 from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
 
 
 @dataclass
-class Run:
+class TrainedRuns:
     """A finished run batch: an :class:`Outcome` for every run (settings-major), and the models behind them.
 
     The models are those of the settings (by number) that were trained to the end since the call was last cut.
@@ -69,7 +69,7 @@ def train(
     budget: Budget,
     model_options: Mapping[str, Any] | None = None,
     algorithm_options: Mapping[str, Any] | None = None,
-    path: Path = "auto",
+    path: ExecutionPath = "auto",
     rungs: Sequence[int] = (),
     reduction: int = 0,
     snapshots: Keeping | None = None,
@@ -93,7 +93,9 @@ def build_model(
         if option not in known:
             raise SpecError(f"model {name} has no option {option!r}: {nearest(option, known)}")
     own = federation.clients[client]
-    module: nn.Module = make(tuple(_first(federation, own).shape[1:]), task.outputs(federation, own), **(options or {}))
+    module: nn.Module = make(
+        tuple(_first(federation, own).shape[1:]), outputs.output_size(federation, own), **(options or {})
+    )
     if federation.embeddings is not None:
         begin_from = getattr(module, "begin_from", None)
         if begin_from is None:
@@ -118,12 +120,12 @@ def run(
     budget: Budget,
     model_options: Mapping[str, Any] | None = None,
     algorithm_options: Mapping[str, Any] | None = None,
-    path: Path = "auto",
+    path: ExecutionPath = "auto",
     rungs: Sequence[int] = (),
     reduction: int = 0,
     snapshots: Keeping | None = None,
     tell: Tell = lambda finished, rounds, best: None,
-) -> Run:
+) -> TrainedRuns:
     """As :func:`train`, keeping the trained models. ``model`` may be a module, whose weights begin every run.
 
     Of several federations, one for each seed, each may have samples of its own, but they agree in everything else.
@@ -145,8 +147,8 @@ def run(
     run_batch = _run_batch(federations, kind(**(algorithm_options or {})), algorithm, model, model_options,
                              resolved, seeds, budget)  # fmt: skip
     with _tiny_numbers_as_zero():
-        race = Race(run_batch, choose(run_batch, path), rungs, reduction, snapshots, tell)
-        return Run(race.run(), race.finished)
+        driver = Driver(run_batch, select_path(run_batch, path), rungs, reduction, snapshots, tell)
+        return TrainedRuns(driver.run(), driver.finished)
 
 
 @contextmanager
@@ -229,16 +231,16 @@ def _run_batch(
 
     models: dict[Any, Model] = {}
     seen = [(own, _first(federation, own)) for own in federation.clients[: len(clients)]]
-    shapes = [(x.shape[1:], task.outputs(federation, own)) for own, x in seen]
+    shapes = [(x.shape[1:], outputs.output_size(federation, own)) for own, x in seen]
     for client, (shape, (own, x)) in enumerate(zip(shapes, seen, strict=True)):
         if shape not in models:
             with torch_seed(0):
                 models[shape] = Model(module(client))
-            task.check_output(models[shape], federation, own, x)
+            outputs.check_output(models[shape], federation, own, x)
             for other in {id(each): each for each in federations if each is not federation}.values():
-                task.check_vocabulary(models[shape], other, x)
+                outputs.check_vocabulary(models[shape], other, x)
     first = models[shapes[0]]
-    kind = task.output_kind(first, seen[0][1])
+    kind = outputs.output_kind(first, seen[0][1])
     if algorithm.parallel and not first.parallel:
         raise SpecError(
             f"{name} needs a model with local_extractor, global_extractor and head; "
@@ -263,7 +265,7 @@ def _run_batch(
 
     run_batch = RunBatch(
         federations, algorithm, [models[shape] for shape in shapes], initial, generator,
-        task.criterion(federation, kind), kind, budget, settings, seeds,
+        losses.criterion(federation, kind), kind, budget, settings, seeds,
     )  # fmt: skip
     if algorithm.validates and not any(len(held_out) for _, held_out in run_batch.splits.values()):
         raise SpecError(f"{name} needs validation samples: set validation above 0")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench.train import metrics, task
+from bench import metrics
+from bench.train.task import outputs
 from bench.types import Split
 
 if TYPE_CHECKING:
-    from bench.train.mapping import Grid
+    from bench.train.mapper import Grid
     from bench.train.rounds import Rounds
     from bench.train.run_batch import RunBatch
 
@@ -73,7 +74,7 @@ def _everywhere(run_batch: RunBatch, tested: list[int]) -> list[Pass]:
 def _measured(run_batch: RunBatch, output: Tensor, test: Split) -> dict[str, list[float | None]]:
     """All metrics of one seed's outputs (H, n, k) for the test samples, by setting."""
     federation = run_batch.federation
-    p = task.probabilities(federation, run_batch.output, output.flatten(0, 1)).reshape(output.shape).numpy()
+    p = outputs.probabilities(federation, run_batch.output, output.flatten(0, 1)).reshape(output.shape).numpy()
     y = test.y.numpy() if federation.task == "segmentation" else test.y.reshape(-1).to(torch.int64).numpy()
 
     def value(name: str, h: int) -> float | None:

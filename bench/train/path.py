@@ -14,12 +14,14 @@ from typing import Literal
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.native import standing_back
-from bench.train.mapping import Loop, Mapper, Stack
+from bench.train.loop import Loop
+from bench.train.mapper import Mapper
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
+from bench.train.stack import Stack
 from bench.types import SpecError
 
-Path = Literal["auto", "stack", "loop"]
+ExecutionPath = Literal["auto", "stack", "loop"]
 # Timed on one core (docs/design-notes.md): at 1e5 a stack of 16 models is twice as fast as the loop, at 3e5 still
 # 1.1 times, and at 7e6 it is slower.
 LAUNCH_BOUND = 3e5
@@ -36,7 +38,7 @@ def mapper_of(run_batch: RunBatch, path: Literal["stack", "loop"]) -> Mapper:
     return Loop(run_batch.sizes, [order.index(id(model)) for model in run_batch.models])
 
 
-def choose(run_batch: RunBatch, path: Path) -> Literal["stack", "loop"]:
+def select_path(run_batch: RunBatch, path: ExecutionPath) -> Literal["stack", "loop"]:
     """The path asked for, the only one possible, or the better one by count; raises :class:`SpecError` for a stack
     of what cannot be stacked."""
     models = run_batch.models

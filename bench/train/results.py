@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from bench.train import evaluate
-from bench.train.probe import probe
+from bench.train.layer_statistics.measure import measure
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
 from bench.train.state import Trained
 from bench.types import Outcome
 
 
-def outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
+def collect_outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
     """An :class:`Outcome` for every run, settings-major; the checkpoints are tested here."""
     run_batch = rounds.run_batch
     tested = {rule: evaluate.scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
@@ -60,7 +60,7 @@ def _traces(rounds: Rounds, trained: Trained, h: int, s: int) -> dict[str, Any]:
     analysis = rounds.run_batch.algorithm.layer_analysis()
     if analysis == "none" or (h, s) in trained.diverged:
         return watched
-    found = probe(rounds, trained, h, s, similarity=analysis == "all")
+    found = measure(rounds, trained, h, s, similarity=analysis == "all")
     return watched | {name: _plain(each) for name, each in found.items()}
 
 

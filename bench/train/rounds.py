@@ -19,11 +19,12 @@ from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Optimizer, Site, Tree
 from bench.rng import derive
-from bench.train import batches, evaluate
-from bench.train.mapping import Grid, Index, LocalWork, Mapper
-from bench.train.optim import OPTIMIZERS, Restarted
+from bench.train import evaluate
+from bench.train.batching import schedule
+from bench.train.mapper import Grid, Index, LocalWork, Mapper
+from bench.train.optim.optimizers import OPTIMIZERS, Restarted
 from bench.train.run_batch import RunBatch
-from bench.train.state import Running, Trained
+from bench.train.state import RunState, Trained
 from bench.types import CHECKPOINTS
 
 Number = dict[str, Tensor]
@@ -54,7 +55,7 @@ class Rounds:
         return {
             "index": torch.tensor(c),
             "samples": torch.tensor(float(samples)),
-            "steps": torch.tensor(float(batches.local_steps(self.run_batch.budget, samples))),
+            "steps": torch.tensor(float(schedule.local_steps(self.run_batch.budget, samples))),
         }
 
     def _algorithm(self, hyper: Number) -> Algorithm:
@@ -112,16 +113,16 @@ class Rounds:
 
     # The rounds -----------------------------------------------------------------------------------------------
 
-    def begin(self) -> Running:
+    def begin(self) -> RunState:
         """The runs before their first round."""
         clients, server, received = self._begin()
         shape = tuple(self.run_batch.sizes[axis] for axis in "HSC")
         best = {rule: torch.full(shape, torch.inf) for rule in ("global", "local")}
         travelled = {way: torch.zeros(shape[:2], dtype=torch.float64) for way in ("up", "down")}
-        return Running(clients, received, Trained(server, best, travelled))
+        return RunState(clients, received, Trained(server, best, travelled))
 
-    def resumed(self, tree: Tree, facts: Mapping[str, Any]) -> Running:
-        """The runs as :meth:`Running.parts` took them apart."""
+    def resumed(self, tree: Tree, facts: Mapping[str, Any]) -> RunState:
+        """The runs as :meth:`RunState.parts` took them apart."""
         kept = {rule: tree["checkpoints"][rule] for rule in CHECKPOINTS if rule in tree["checkpoints"]}
         traces = {name: list(values) for name, values in tree["traces"].items()}
         diverged = {(h, s): first for h, s, first in facts["diverged"]}
@@ -130,34 +131,34 @@ class Rounds:
             diverged,
         )  # fmt: skip
         self._begin_round(facts["rounds"] - 1)
-        return Running(tree["clients"], self._download(trained.server), trained, facts["rounds"])
+        return RunState(tree["clients"], self._download(trained.server), trained, facts["rounds"])
 
-    def train(self, running: Running) -> None:
+    def train(self, state: RunState) -> None:
         """The next round of all runs: local work, aggregation, and its way back to the clients."""
-        self._begin_round(running.rounds)
-        running.clients = self._start(running.clients, running.received)
-        running.clients = self._local_steps(running.clients, running.received, running.rounds)
-        running.clients, uploads = self._end(running.clients, running.received)
-        trained = running.trained
-        traces = {name: [*trained.traces.get(name, []), each] for name, each in self._watch(running.clients).items()}
-        messages = {"up": uploads, "down": running.received}
+        self._begin_round(state.rounds)
+        state.clients = self._start(state.clients, state.received)
+        state.clients = self._local_steps(state.clients, state.received, state.rounds)
+        state.clients, uploads = self._end(state.clients, state.received)
+        trained = state.trained
+        traces = {name: [*trained.traces.get(name, []), each] for name, each in self._watch(state.clients).items()}
+        messages = {"up": uploads, "down": state.received}
         travelled = {way: floats + self._floats(way, messages[way]) for way, floats in trained.travelled.items()}
         server = self._aggregate(trained.server, uploads)
-        running.trained = dataclasses.replace(trained, server=server, travelled=travelled, traces=traces)
-        running.received = self._download(server)
-        running.rounds += 1
+        state.trained = dataclasses.replace(trained, server=server, travelled=travelled, traces=traces)
+        state.received = self._download(server)
+        state.rounds += 1
 
-    def evaluated(self, running: Running) -> Trained:
+    def evaluated(self, state: RunState) -> Trained:
         """What is left once the last round's personal models are validated, and kept where a rule says so."""
-        trained, round_ = running.trained, running.rounds - 1
-        algorithm, last = self.run_batch.algorithm, running.rounds == self.run_batch.budget.rounds
+        trained, round_ = state.trained, state.rounds - 1
+        algorithm, last = self.run_batch.algorithm, state.rounds == self.run_batch.budget.rounds
         self._begin_round(round_)
-        personal = self._personal(self._evaluated(running.clients, running.received, algorithm.tuning(last)))
+        personal = self._personal(self._evaluated(state.clients, state.received, algorithm.tuning(last)))
         loss, untuned = self._validate(personal), None
         if last and algorithm.tuning(last) != (epochs := algorithm.tuning(last=False)):
-            untuned = self._validate(self._personal(self._evaluated(running.clients, running.received, epochs)))
+            untuned = self._validate(self._personal(self._evaluated(state.clients, state.received, epochs)))
         best, checkpoints = self._checkpoint(trained, personal, loss)
-        tested = running.rounds in self.run_batch.budget.tested
+        tested = state.rounds in self.run_batch.budget.tested
         return dataclasses.replace(
             trained,
             best=best,
@@ -284,8 +285,8 @@ class Rounds:
         """Validation rows and their weights in the mean over batches, by (seed number, client)."""
         found: dict[Index, tuple[Tensor, Tensor]] = {}
         for (s, c), (_, rows) in self.run_batch.splits.items():
-            size = batches.batch_size(self.run_batch.budget, int(self.run_batch.counts[0, s, c]))
-            found[s, c] = rows, batches.mean_over_batches(len(rows), size)
+            size = schedule.batch_size(self.run_batch.budget, int(self.run_batch.counts[0, s, c]))
+            found[s, c] = rows, schedule.mean_over_batches(len(rows), size)
         return found
 
     @property

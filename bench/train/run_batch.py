@@ -13,11 +13,12 @@ from torch import Tensor
 from bench.algorithms.base import Algorithm
 from bench.models.functional import Exchange, Model
 from bench.rng import bits, derive
-from bench.train import batches
-from bench.train.batches import Samples
-from bench.train.loaders import Loaders
-from bench.train.mapping import Index, LocalWork
-from bench.train.task import Criterion, OutputKind
+from bench.train.batching import schedule
+from bench.train.batching.samples import Samples
+from bench.train.batching.torch_order import Loaders
+from bench.train.mapper import Index, LocalWork
+from bench.train.task.losses import Criterion
+from bench.train.task.outputs import OutputKind
 from bench.types import Budget, Client, DataError, Federation
 
 
@@ -83,7 +84,7 @@ class RunBatch:
         def split(s: int, c: int) -> tuple[Tensor, Tensor]:
             samples = self.samples[s, c]
             if samples.validation is None:
-                return batches.split(samples.training, self.budget.validation, self.seeds[s], c)
+                return schedule.split(samples.training, self.budget.validation, self.seeds[s], c)
             rows = torch.arange(samples.training + samples.validation)
             return rows[: samples.training], rows[samples.training :]
 
@@ -124,7 +125,7 @@ class RunBatch:
             positions = self._loaders[s].epoch(round_)[c]
         else:
             # Tuning after a round shuffles otherwise than the round did.
-            positions = batches.schedule(budget, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
+            positions = schedule.mini_batches(budget, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
         key = torch.tensor(derive(purpose, self.seeds[s], c, round_))
         return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bench.algorithms.base import Tree
-from bench.train.mapping import Grid, Mapper
+from bench.train.mapper import Grid, Mapper
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Trained:
 
 
 @dataclass
-class Running:
+class RunState:
     """The state of runs between two rounds: the last round may be trained and not yet evaluated."""
 
     clients: Grid  # kind "HSC"
@@ -56,10 +56,10 @@ class Running:
     trained: Trained
     rounds: int = 0  # trained
 
-    def of(self, mapper: Mapper, settings: Sequence[int]) -> Running:
+    def of(self, mapper: Mapper, settings: Sequence[int]) -> RunState:
         """The state of some of the settings."""
         clients, received = (mapper.settings(grid, settings) for grid in (self.clients, self.received))
-        return Running(clients, received, self.trained.of(mapper, settings), self.rounds)
+        return RunState(clients, received, self.trained.of(mapper, settings), self.rounds)
 
     def parts(self) -> tuple[Tree, dict[str, Any]]:
         """What :meth:`Rounds.resumed` goes on from: a tree of tensors and a few facts."""

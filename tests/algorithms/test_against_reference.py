@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from bench.registry import catalogue
 from bench.train import engine
+from bench.train.path import ExecutionPath
 from bench.types import Budget
 from tests.reference import models
 from tests.reference.common import Trace, load
@@ -36,7 +37,7 @@ NAMES = [name for name in catalogue("algorithms") if name != "central"]
 @pytest.mark.parametrize("path", ["stack", "loop"])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NAMES)
-def test_equals_the_reference_loop(name: str, case: str, path: engine.Path) -> None:
+def test_equals_the_reference_loop(name: str, case: str, path: ExecutionPath) -> None:
     reference = importlib.import_module(f"tests.reference.{name}")
     found, expected = _runs(reference, name, *CASES[case], path, settings=reference.SETTINGS, seeds=[5, 6])
     for number, trace in enumerate(expected):
@@ -48,7 +49,7 @@ def test_equals_the_reference_loop_before_aggregation(name: str) -> None:
     """Evaluated as trained, with points of the learning curve after rounds 2 and 3, and what is watched."""
     reference = importlib.import_module(f"tests.reference.{name}")
     budget = Budget(rounds=3, local_steps=2, batch_size="full", evaluate="trained", test_every=2)
-    path: engine.Path = "stack" if NAMES.index(name) % 2 else "loop"
+    path: ExecutionPath = "stack" if NAMES.index(name) % 2 else "loop"
     found, [trace] = _runs(reference, name, "binary", budget, path, settings=reference.SETTINGS[1:], seeds=[5])
     expected = trace.trained or trace
     _compare(found, 0, expected)
@@ -86,7 +87,7 @@ def _model(reference, outputs: int) -> nn.Module:
     return getattr(models, getattr(reference, "MODEL", "mlp"))(outputs=outputs)
 
 
-def _compare(found: engine.Run, number: int, expected: Trace) -> None:
+def _compare(found: engine.TrainedRuns, number: int, expected: Trace) -> None:
     outcome = found.outcomes[number]
     torch.testing.assert_close(torch.tensor(outcome.validation), torch.tensor(expected.validation), **CLOSE)
     torch.testing.assert_close(torch.tensor(outcome.aggregated), torch.tensor(expected.aggregated), **CLOSE)

@@ -54,14 +54,14 @@ def one_block(monkeypatch: pytest.MonkeyPatch) -> None:
 DISJOINT = unlike("binary", (18, 13, 2), (27, 9, 2), (18, 12, 2))
 
 
-def run(name: str, fed: Federation, rounds: int, budget: Budget = BUDGET) -> engine.Run:
+def run(name: str, fed: Federation, rounds: int, budget: Budget = BUDGET) -> engine.TrainedRuns:
     return engine.run(
         fed, algorithm=name, model="gl_transformer", model_options={"d_global": 1}, settings=[{"lr": 1e-3}],
         seeds=[4], budget=dataclasses.replace(budget, rounds=rounds),
     )  # fmt: skip
 
 
-def shared(found: engine.Run, client: int) -> dict[str, torch.Tensor]:
+def shared(found: engine.TrainedRuns, client: int) -> dict[str, torch.Tensor]:
     rounds, personal = found.personal(0, client, "latest")
     weights = rounds.run_batch.models[client].split(personal["w"])
     return {name: part for name, part in weights.items() if name.startswith(("layer2.", "layer3.", "layer4."))}

@@ -19,6 +19,7 @@ from bench.algorithms.fedfomo import FedFomo
 from bench.algorithms.heurfedamp import HeurFedAMP
 from bench.models.functional import Model
 from bench.train import engine
+from bench.train.path import ExecutionPath
 from bench.types import Budget, Client, Federation, SpecError, Split
 from tests.algorithms.test_limits import BUDGET, SGD, W_A, W_B, assert_same, line, train, two_clients
 from tests.reference import models
@@ -28,7 +29,7 @@ EQUAL = (12, 12, 12)
 FULL = Budget(rounds=3, local_epochs=1, batch_size="full", optimizer="sgd")
 
 
-def run(name: str, budget: Budget = SGD, sizes: tuple[int, ...] = (23, 11, 6), **given: Any) -> engine.Run:
+def run(name: str, budget: Budget = SGD, sizes: tuple[int, ...] = (23, 11, 6), **given: Any) -> engine.TrainedRuns:
     """A small network at unequal clients; ``given`` are hyper-parameters (numbers) and ``options``."""
     options = given.pop("options", None)
     return engine.run(
@@ -37,7 +38,7 @@ def run(name: str, budget: Budget = SGD, sizes: tuple[int, ...] = (23, 11, 6), *
     )  # fmt: skip
 
 
-def by_hand(name: str, rounds: int, fed: Federation | None = None, w: float = 0.0, **given: Any) -> engine.Run:
+def by_hand(name: str, rounds: int, fed: Federation | None = None, w: float = 0.0, **given: Any) -> engine.TrainedRuns:
     """Client A (x = 1, class 1) and B (three times x = 2, class 0); the logit is w x, one local step a round."""
     options = given.pop("options", None)
     budget = Budget(rounds=rounds, local_steps=1, batch_size="full", optimizer="sgd", validation=0.0)
@@ -47,7 +48,7 @@ def by_hand(name: str, rounds: int, fed: Federation | None = None, w: float = 0.
     )  # fmt: skip
 
 
-def weights(found: engine.Run) -> list[float]:
+def weights(found: engine.TrainedRuns) -> list[float]:
     return [found.personal(0, client, "latest")[1]["w"].item() for client in (0, 1)]
 
 
@@ -83,7 +84,7 @@ def near(expected: list[float]) -> object:
         ("fedavg_ft", {"every_round": False}),
     ],
 )
-def test_options_equal_their_reference_loops(name: str, options: dict[str, Any], path: engine.Path) -> None:
+def test_options_equal_their_reference_loops(name: str, options: dict[str, Any], path: ExecutionPath) -> None:
     mixes = name == "apfl"
     reference = importlib.import_module(f"tests.reference.{'apfl_weights' if mixes else name}")
     budget, fed = Budget(rounds=6, local_epochs=1, batch_size=8, optimizer="sgd"), federation()

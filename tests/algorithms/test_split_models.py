@@ -23,14 +23,14 @@ from tests.train.toy import federation, sites
 INITIAL = models.mlp().state_dict()
 
 
-def run(name: str, budget: Budget = BUDGET, **options: Any) -> engine.Run:
+def run(name: str, budget: Budget = BUDGET, **options: Any) -> engine.TrainedRuns:
     return engine.run(
         federation(), algorithm=name, algorithm_options=options, model=models.mlp(), settings=[{"lr": 0.02}],
         seeds=[2], budget=budget, path="stack",
     )  # fmt: skip
 
 
-def weights(found: engine.Run) -> list[dict[str, Tensor]]:
+def weights(found: engine.TrainedRuns) -> list[dict[str, Tensor]]:
     """Every client's personal weights by name after the last round."""
     split = []
     for client in range(3):
@@ -39,13 +39,13 @@ def weights(found: engine.Run) -> list[dict[str, Tensor]]:
     return split
 
 
-def agree(found: engine.Run, part: str) -> list[bool]:
+def agree(found: engine.TrainedRuns, part: str) -> list[bool]:
     """For every weight of the part, whether all clients have the same."""
     one, *others = weights(found)
     return [all(torch.equal(one[name], other[name]) for other in others) for name in one if name.startswith(part)]
 
 
-def untouched(found: engine.Run, part: str) -> list[bool]:
+def untouched(found: engine.TrainedRuns, part: str) -> list[bool]:
     """For every weight of the part and every client, whether it is the initial one, but for a mean's rounding."""
     return [torch.allclose(own[name], INITIAL[name]) for own in weights(found) for name in own if name.startswith(part)]
 

@@ -423,17 +423,17 @@ def stacked(run_batch: RunBatch, path: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def trained() -> dict[str, engine.Run]:
+def trained() -> dict[str, engine.TrainedRuns]:
     """What has been trained, by the form of the method and of the data."""
     return {}
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, engine.Run]) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, engine.TrainedRuns]) -> None:
     """Small data, and every kind of method trained once for all studies that have it on data of the same form."""
     train = engine.run
 
-    def run(federations: Sequence[Federation], **asked: Any) -> engine.Run:
+    def run(federations: Sequence[Federation], **asked: Any) -> engine.TrainedRuns:
         data = [(client.train.x.shape[1:], client.classes) for client in federations[0].clients]
         form = [data, federations[0].metrics, [sorted(setting) for setting in asked["settings"]], len(asked["seeds"])]
         form += [asked[part] for part in ("algorithm", "algorithm_options", "model", "model_options", "budget")]

@@ -13,7 +13,7 @@ from torch.func import grad
 
 from bench.models.functional import Exchange, Model
 from bench.models.tabular import logistic, mlp, parallel_mlp
-from bench.train.optim import AdamW
+from bench.train.optim.optimizers import AdamW
 from bench.types import SpecError
 from tests.reference import models
 

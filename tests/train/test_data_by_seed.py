@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from bench.train import engine
-from bench.train.mapping import Stack
-from bench.train.path import Path
+from bench.train.path import ExecutionPath
+from bench.train.stack import Stack
 from bench.types import Budget, Client, Federation, SpecError, Split
 from tests.train.test_engine import OPTIONS, assert_close
 from tests.train.toy import federation
@@ -35,7 +35,7 @@ def resplit(seed: int, *, ragged: bool) -> Federation:
     return dataclasses.replace(fed, clients=tuple(map(client, fed.clients)))
 
 
-def run(algorithm: str, federations: Any, seeds: list[int], path: Path) -> engine.Run:
+def run(algorithm: str, federations: Any, seeds: list[int], path: ExecutionPath) -> engine.TrainedRuns:
     optimizer = "sgd" if algorithm in ("apple", "scaffold") else "adamw"
     return engine.run(
         federations, algorithm=algorithm, algorithm_options=OPTIONS.get(algorithm, {}), model="mlp",
@@ -46,7 +46,9 @@ def run(algorithm: str, federations: Any, seeds: list[int], path: Path) -> engin
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(("path", "ragged"), [("loop", True), ("stack", True), ("stack", False)])
-def test_seeds_with_data_of_their_own_equal_runs_of_their_own(algorithm: str, path: Path, ragged: bool) -> None:
+def test_seeds_with_data_of_their_own_equal_runs_of_their_own(
+    algorithm: str, path: ExecutionPath, ragged: bool
+) -> None:
     federations = [resplit(seed, ragged=ragged) for seed in SEEDS]
     together = run(algorithm, federations, SEEDS, path).outcomes
     apart = [run(algorithm, own, [seed], path).outcomes for seed, own in zip(SEEDS, federations, strict=True)]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.train import driver, engine, halving
-from bench.train.path import Path as Way
+from bench.train.path import ExecutionPath
 from bench.train.rounds import Rounds
 from bench.train.snapshots import Keeping, Snapshot
 from bench.types import Budget, Outcome, SpecError
@@ -30,7 +30,9 @@ CASES: dict[str, dict[str, Any]] = {
 STACK_OF_TWO = 2 * 2 * 3 * 151  # weights: settings, seeds, clients
 
 
-def run(algorithm: str, path: Way, lrs: tuple[float, ...] = LRS, rounds: int = 4, **more: Any) -> list[Outcome]:
+def run(
+    algorithm: str, path: ExecutionPath, lrs: tuple[float, ...] = LRS, rounds: int = 4, **more: Any
+) -> list[Outcome]:
     return engine.train(
         federation(), algorithm=algorithm, algorithm_options=CASES[algorithm], model="mlp",
         settings=[{"lr": lr} for lr in lrs], seeds=SEEDS, budget=dataclasses.replace(BUDGET, rounds=rounds), path=path,
@@ -38,7 +40,7 @@ def run(algorithm: str, path: Way, lrs: tuple[float, ...] = LRS, rounds: int = 4
     )  # fmt: skip
 
 
-def halved(algorithm: str, path: Way, **more: Any) -> list[Outcome]:
+def halved(algorithm: str, path: ExecutionPath, **more: Any) -> list[Outcome]:
     return run(algorithm, path, rungs=RUNGS, reduction=2, **more)
 
 
@@ -49,7 +51,7 @@ def ended(outcomes: list[Outcome]) -> list[int]:
 
 @pytest.mark.parametrize("path", ["loop", "stack"])
 @pytest.mark.parametrize("algorithm", CASES)
-def test_a_setting_ends_as_a_run_of_so_many_rounds(algorithm: str, path: Way) -> None:
+def test_a_setting_ends_as_a_run_of_so_many_rounds(algorithm: str, path: ExecutionPath) -> None:
     outcomes = halved(algorithm, path)
     assert sorted(ended(outcomes)) == [1, 1, 3, 4, 4]
     for rung in RUNGS:
@@ -100,7 +102,7 @@ def test_settings_of_several_stacks_run_one_race(monkeypatch: pytest.MonkeyPatch
     ("stack", 6),
 ])  # fmt: skip
 def test_a_race_goes_on_where_it_was_cut(
-    path: Way, trained: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: ExecutionPath, trained: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "STACKED_WEIGHTS", STACK_OF_TWO)
     whole, keeping = halved("fedavg_ft", path), Keeping(tmp_path, every_rounds=1)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from bench import native, registry
 from bench.train import driver, engine
-from bench.train.mapping import Mapper
+from bench.train.mapper import Mapper
+from bench.train.path import ExecutionPath
 from bench.train.trace.capture import Captured
 from bench.types import Budget, Client, Federation, Outcome, Split
 from tests.train.toy import federation
@@ -101,7 +102,7 @@ def test_neighbours_do_not_change_a_run(algorithm: str) -> None:
 
 def test_gathering_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     together = train()
-    monkeypatch.setattr("bench.train.mapping.Stack.gathered", 1)
+    monkeypatch.setattr("bench.train.stack.Stack.gathered", 1)
     assert train() == together
 
 
@@ -220,7 +221,7 @@ class Shift(nn.Module):
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
 @pytest.mark.parametrize("effect", [1.0, 0.0])
-def test_checkpoints_are_the_best_rounds_and_the_later_of_equals(path: engine.Path, effect: float) -> None:
+def test_checkpoints_are_the_best_rounds_and_the_later_of_equals(path: ExecutionPath, effect: float) -> None:
     # Large steps make the loss go up and down. A weight without effect decays while all rounds are equally good.
     optimizer = "sgd" if effect else "adamw"
     budget = Budget(rounds=5, local_steps=1, batch_size=2, optimizer=optimizer)
@@ -264,7 +265,7 @@ def test_without_validation_there_is_only_the_latest(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
-def test_a_client_too_small_to_hold_out_samples_has_no_validation_loss(path: engine.Path) -> None:
+def test_a_client_too_small_to_hold_out_samples_has_no_validation_loss(path: ExecutionPath) -> None:
     # A tenth of 23, 11 and 6 samples: 2, 1 and none.
     budget = dataclasses.replace(BUDGET, validation=0.1)
     found = engine.run(

@@ -25,7 +25,7 @@ class _CutError(Exception):
     pass
 
 
-def _run(name: str, path: str, folder: Path | None = None, **budget: Any) -> engine.Run:
+def _run(name: str, path: str, folder: Path | None = None, **budget: Any) -> engine.TrainedRuns:
     reference = importlib.import_module(f"tests.reference.{name}")
     kind = engine.registry.load("algorithms", name)
     if BUDGET.optimizer not in kind.optimizers:

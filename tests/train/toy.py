@@ -7,7 +7,7 @@ import dataclasses
 import torch
 
 from bench.rng import derive
-from bench.train import batches
+from bench.train.batching import schedule
 from bench.types import Budget, Client, Federation, Split
 from tests.reference.common import Site
 
@@ -34,15 +34,15 @@ def sites(fed: Federation, budget: Budget, seed: int, tuning: int = 0) -> list[S
     made = []
     for c, client in enumerate(fed.clients):
         x, y = client.train.x, client.train.y
-        train, held_out = batches.split(len(x), budget.validation, seed, c)
+        train, held_out = schedule.split(len(x), budget.validation, seed, c)
         rounds = [
-            [(x[train[rows]], y[train[rows]]) for rows in batches.schedule(budget, len(train), seed, c, round_)]
+            [(x[train[rows]], y[train[rows]]) for rows in schedule.mini_batches(budget, len(train), seed, c, round_)]
             for round_ in range(budget.rounds)
         ]
-        size = batches.batch_size(budget, len(held_out))
+        size = schedule.batch_size(budget, len(held_out))
         val = [(x[rows], y[rows]) for rows in torch.split(held_out, size)]
         after = [
-            [(x[train[rows]], y[train[rows]]) for rows in batches.schedule(tuned, len(train), seed, c, ~round_)]
+            [(x[train[rows]], y[train[rows]]) for rows in schedule.mini_batches(tuned, len(train), seed, c, ~round_)]
             for round_ in range(budget.rounds if tuned else 0)
         ]
         keys = [derive("round", seed, c, round_) for round_ in range(budget.rounds)]

@@ -1,6 +1,6 @@
 """A function of tensors turned into the straight line of tensor operations that it performs.
 
-Running hooks, ``vmap`` and ``grad`` anew in every local step would cost more than the arithmetic of a small model.
+RunState hooks, ``vmap`` and ``grad`` anew in every local step would cost more than the arithmetic of a small model.
 So a step is traced once per run batch, and the traced operations are replayed: the same operations on the same
 numbers, without the Python between them. What no argument decides is computed once, views that change nothing are
 dropped, and operations write over what nothing reads any more: fresh memory costs more than arithmetic.

@@ -14,7 +14,7 @@ from torch.func import grad, vmap
 
 from bench.models.functional import Model
 from bench.models.tabular import mlp
-from bench.train.optim import AdamW
+from bench.train.optim.optimizers import AdamW
 from bench.train.trace.capture import Captured
 from tests.reference import models
 

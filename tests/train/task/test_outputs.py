@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from bench.models.functional import Model
 from bench.models.tabular import logistic, mlp
-from bench.train import task
+from bench.train.task import losses, outputs
 from bench.types import Client, Federation, SpecError, Split
 from tests.train.toy import federation
 
@@ -50,7 +50,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_the_last_operation_says_what_the_output_is(name: str) -> None:
     module, expected = MODELS[name]
-    assert task.output_kind(Model(module), torch.randn(2, 13)) == expected
+    assert outputs.output_kind(Model(module), torch.randn(2, 13)) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_the_last_operation_says_what_the_output_is(name: str) -> None:
 def test_an_output_that_does_not_fit_the_task_is_refused(kind: str, module: nn.Module, shape: str) -> None:
     fed = federation(kind)
     with pytest.raises(SpecError, match=f"for 2 samples has shape {shape}; the {kind} task of toy needs"):
-        task.check_output(Model(module), fed, fed.clients[0], fed.clients[0].train.x[:2])
+        outputs.check_output(Model(module), fed, fed.clients[0], fed.clients[0].train.x[:2])
 
 
 def test_inputs_that_the_model_does_not_take_are_refused_in_one_line() -> None:
     fed = federation()
     with pytest.raises(SpecError, match=r"does not accept inputs of shape \(2, 13\)") as caught:
-        task.check_output(Model(nn.Linear(7, 1)), fed, fed.clients[0], fed.clients[0].train.x[:2])
+        outputs.check_output(Model(nn.Linear(7, 1)), fed, fed.clients[0], fed.clients[0].train.x[:2])
     assert "\n" not in str(caught.value)
 
 
@@ -80,49 +80,49 @@ def test_a_vocabulary_that_lacks_a_token_of_any_client_is_refused() -> None:
     many.x[0, 0] = 9
     fed = Federation("words", (Client("a", few), Client("b", few, many)), "multiclass", classes=3)
     with pytest.raises(SpecError, match=r"the model does not accept inputs of shape \(2, 5\)"):
-        task.check_output(Model(nn.Linear(5, 3)), fed, fed.clients[0], few.x[:2])
+        outputs.check_output(Model(nn.Linear(5, 3)), fed, fed.clients[0], few.x[:2])
     for vocabulary in (9, 10):
         module = nn.Sequential(nn.Embedding(vocabulary, 2), nn.Flatten(), nn.Linear(10, 3))
         if vocabulary == 10:
-            task.check_output(Model(module), fed, fed.clients[0], few.x[:2])
+            outputs.check_output(Model(module), fed, fed.clients[0], few.x[:2])
             continue
         with pytest.raises(SpecError, match="knows no token 9, which words has; give it a vocabulary of at least 10"):
-            task.check_output(Model(module), fed, fed.clients[0], few.x[:2])
+            outputs.check_output(Model(module), fed, fed.clients[0], few.x[:2])
 
 
 def test_a_binary_model_cannot_give_log_probabilities() -> None:
     with pytest.raises(SpecError, match="must return a probability or a logit"):
-        task.criterion(federation(), "log_probability")
+        losses.criterion(federation(), "log_probability")
 
 
 def test_an_unknown_loss_names_the_nearest() -> None:
     with pytest.raises(SpecError, match="did you mean 'focal'"):
-        task.criterion(dataclasses.replace(federation("multiclass"), loss={"name": "foccal"}), "logit")
+        losses.criterion(dataclasses.replace(federation("multiclass"), loss={"name": "foccal"}), "logit")
 
 
 def test_losses_equal_torch() -> None:
     z, y = torch.randn(7, 1), (torch.arange(7) % 2).float()[:, None]
     binary, p = federation(), torch.sigmoid(z)
     expected = functional.binary_cross_entropy(p, y, reduction="none")[:, 0]
-    torch.testing.assert_close(task.criterion(binary, "probability")(p, y), expected)
-    torch.testing.assert_close(task.criterion(binary, "logit")(z, y), expected)
+    torch.testing.assert_close(losses.criterion(binary, "probability")(p, y), expected)
+    torch.testing.assert_close(losses.criterion(binary, "logit")(z, y), expected)
 
     z, y = torch.randn(7, 3), torch.arange(7) % 3
     multiclass = federation("multiclass")
     expected = functional.cross_entropy(z, y, reduction="none")
-    torch.testing.assert_close(task.criterion(multiclass, "logit")(z, y), expected)
-    torch.testing.assert_close(task.criterion(multiclass, "probability")(torch.softmax(z, 1), y), expected)
-    torch.testing.assert_close(task.criterion(multiclass, "log_probability")(torch.log_softmax(z, 1), y), expected)
+    torch.testing.assert_close(losses.criterion(multiclass, "logit")(z, y), expected)
+    torch.testing.assert_close(losses.criterion(multiclass, "probability")(torch.softmax(z, 1), y), expected)
+    torch.testing.assert_close(losses.criterion(multiclass, "log_probability")(torch.log_softmax(z, 1), y), expected)
 
 
 ISIC = (0.87868852, 0.88131148, 0.82793443, 0.41206557)  # one minus the frequency of each lesion
 HEART = (0.12939189, 0.18108108, 0.22331081, 0.22364865, 0.24256757)
 
 
-def focal(name: str, outputs: int, **constants: object) -> task.Criterion:
+def focal(name: str, outputs: int, **constants: object) -> losses.Criterion:
     client = Client("one", Split(torch.zeros(1, 2), torch.tensor([0])))
     fed = Federation("toy", (client,), "multiclass", classes=outputs, loss={"name": name, **constants})
-    return task.criterion(fed, "logit")
+    return losses.criterion(fed, "logit")
 
 
 def test_focal_over_all_classes_is_golden() -> None:
@@ -179,36 +179,36 @@ def test_probabilities_undo_the_output_kind() -> None:
     z, multiclass = torch.randn(5, 3), federation("multiclass")
     p = torch.softmax(z, 1)
     for kind, output in (("logit", z), ("log_probability", p.log()), ("probability", p)):
-        torch.testing.assert_close(task.probabilities(multiclass, kind, output), p)
-    torch.testing.assert_close(task.probabilities(federation(), "logit", z[:, :1]), torch.sigmoid(z[:, :1]))
+        torch.testing.assert_close(outputs.probabilities(multiclass, kind, output), p)
+    torch.testing.assert_close(outputs.probabilities(federation(), "logit", z[:, :1]), torch.sigmoid(z[:, :1]))
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0])
 def test_a_saturated_sigmoid_has_a_finite_loss_and_gradient(target: float) -> None:
     z = torch.tensor([[-1e4], [-200.0], [200.0], [1e4]], requires_grad=True)
-    losses = task.criterion(federation(), "probability")(torch.sigmoid(z), torch.full((4, 1), target))
-    losses.sum().backward()
-    assert torch.isfinite(losses).all()
+    found = losses.criterion(federation(), "probability")(torch.sigmoid(z), torch.full((4, 1), target))
+    found.sum().backward()
+    assert torch.isfinite(found).all()
     assert torch.isfinite(z.grad).all()
     # Right and certain costs nothing; wrong and certain costs as much as float32 can tell.
-    right, wrong = (losses[2:], losses[:2]) if target else (losses[:2], losses[2:])
+    right, wrong = (found[2:], found[:2]) if target else (found[:2], found[2:])
     assert right.detach().tolist() == [0, 0]
     assert bool((wrong > 80).all())
 
 
 def test_a_saturated_softmax_has_a_finite_loss_and_gradient() -> None:
     z = torch.tensor([[1e4, 0.0, -1e4]] * 3, requires_grad=True)
-    losses = task.criterion(federation("multiclass"), "probability")(torch.softmax(z, 1), torch.tensor([0, 1, 2]))
-    losses.sum().backward()
-    assert torch.isfinite(losses).all()
+    found = losses.criterion(federation("multiclass"), "probability")(torch.softmax(z, 1), torch.tensor([0, 1, 2]))
+    found.sum().backward()
+    assert torch.isfinite(found).all()
     assert torch.isfinite(z.grad).all()
 
 
 @pytest.mark.parametrize(("name", "kind"), [("binary", "probability"), ("binary", "logit"), ("multiclass", "logit")])
-def test_nan_stays_nan(name: str, kind: task.OutputKind) -> None:
+def test_nan_stays_nan(name: str, kind: outputs.OutputKind) -> None:
     output = torch.full((2, 1 if name == "binary" else 3), torch.nan)
     y = torch.ones(2, 1) if name == "binary" else torch.tensor([0, 2])
-    assert bool(torch.isnan(task.criterion(federation(name), kind)(output, y)).all())
+    assert bool(torch.isnan(losses.criterion(federation(name), kind)(output, y)).all())
 
 
 def test_a_model_that_draws_by_itself_is_refused():
@@ -222,4 +222,4 @@ def test_a_model_that_draws_by_itself_is_refused():
 
     fed = federation()
     with pytest.raises(SpecError, match=r"draws random numbers that no seed of ours decides \(aten"):
-        task.check_output(Model(Own()), fed, fed.clients[0], fed.clients[0].train.x[:2])
+        outputs.check_output(Model(Own()), fed, fed.clients[0], fed.clients[0].train.x[:2])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from bench.train.batches import batch_size, local_steps
+from bench.train.batching.schedule import batch_size, local_steps
 from bench.types import Budget
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.train import adamw
+from bench.train.optim import adamw
 
 Number = float | Tensor
 

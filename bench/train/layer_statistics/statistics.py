@@ -22,7 +22,7 @@ Loss = Callable[[Tensor], Tensor]
 Similarity = Callable[[Tensor, Tensor], Tensor]
 
 
-class Estimate(NamedTuple):
+class TraceEstimate(NamedTuple):
     """Estimates (L,) and their standard errors (L,)."""
 
     value: Tensor
@@ -46,7 +46,7 @@ def gradient_variance(model: Model, loss: Loss, w: Tensor) -> Tensor:
     return model.layer_sums(centred**2) / n
 
 
-def hessian_trace(model: Model, loss: Loss, w: Tensor, *, probes: int, key: int) -> Estimate:
+def hessian_trace(model: Model, loss: Loss, w: Tensor, *, probes: int, key: int) -> TraceEstimate:
     """The trace (L,) of the loss's Hessian within each layer, the sum of its eigenvalues (equation A.2).
 
     Hutchinson's estimate: the mean over ``probes`` vectors v of random signs, drawn by ``key``, of v (H v) summed over
@@ -62,7 +62,7 @@ def hessian_trace(model: Model, loss: Loss, w: Tensor, *, probes: int, key: int)
         v = torch.where(heads, 1.0, -1.0) * _trained(model)
         samples.append(model.layer_sums(v * hessian_times(v)[0]))
     drawn = torch.stack(samples)
-    return Estimate(drawn.mean(0), drawn.std(0) / probes**0.5)
+    return TraceEstimate(drawn.mean(0), drawn.std(0) / probes**0.5)
 
 
 def linear_cka(x: Tensor, y: Tensor) -> Tensor:

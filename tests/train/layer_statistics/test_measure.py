@@ -9,7 +9,8 @@ import torch
 
 from bench.algorithms.player_fl import trained_weights
 from bench.models.functional import Model
-from bench.train import engine, layers
+from bench.train import engine
+from bench.train.layer_statistics import statistics
 from bench.types import Budget, SpecError
 from tests.reference import models
 from tests.train.toy import federation
@@ -17,7 +18,7 @@ from tests.train.toy import federation
 BUDGET = Budget(rounds=2, local_epochs=1, batch_size=5, evaluate="trained")
 
 
-def run(**options: Any) -> engine.Run:
+def run(**options: Any) -> engine.TrainedRuns:
     return engine.run(
         federation(), algorithm="player_fl", algorithm_options=options, model=models.deep(), settings=[{"lr": 0.05}],
         seeds=[3], budget=BUDGET,
@@ -45,12 +46,12 @@ def test_layers_of_every_client_by_hand() -> None:
             return torch.nn.functional.binary_cross_entropy(model(w, x).output, y)
 
         [by_client] = traces["federation_sensitivity"]
-        assert by_client[client] == pytest.approx(layers.federation_sensitivity(model, loss, w).tolist(), rel=1e-4)
+        assert by_client[client] == pytest.approx(statistics.federation_sensitivity(model, loss, w).tolist(), rel=1e-4)
         [by_client] = traces["gradient_variance"]
-        assert by_client[client] == pytest.approx(layers.gradient_variance(model, loss, w).tolist(), rel=1e-4)
+        assert by_client[client] == pytest.approx(statistics.gradient_variance(model, loss, w).tolist(), rel=1e-4)
         [by_client] = traces["hessian_trace"]
         exact = torch.autograd.functional.hessian(loss, w).diagonal()
-        estimate = layers.hessian_trace(model, loss, w, probes=10, key=3)
+        estimate = statistics.hessian_trace(model, loss, w, probes=10, key=3)
         assert by_client[client] == pytest.approx(
             (estimate.value / trained_weights(model)).tolist(), rel=1e-3, abs=1e-6
         )
@@ -58,7 +59,7 @@ def test_layers_of_every_client_by_hand() -> None:
     [by_client] = traces["dissimilarity"]
     few = [run_batch.splits[0, client][0][:10] for client in range(3)]
     x = torch.cat([run_batch.samples[0, client][rows][0] for client, rows in enumerate(few)])
-    between = layers.similarities(model, weights, x, layers.angular_procrustes)
+    between = statistics.similarities(model, weights, x, statistics.angular_procrustes)
     expected = [[(between[layer, c].sum() - between[layer, c, c]) / 2 for layer in range(3)] for c in range(3)]
     torch.testing.assert_close(torch.tensor(by_client), torch.tensor(expected))
 

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from bench.rng import derive
 from bench.train import engine
-from bench.train.loaders import Loaders
+from bench.train.batching.torch_order import Loaders
 from bench.types import Budget, Client, Federation, SpecError, Split
 
 sizes = st.lists(st.integers(4, 30), min_size=1, max_size=3)

@@ -9,8 +9,8 @@ from torch.func import grad, vmap
 
 from bench import native
 from bench.native import standing_back
-from bench.train import adamw
-from bench.train.optim import SGD, AdamW
+from bench.train.optim import adamw
+from bench.train.optim.optimizers import SGD, AdamW
 
 STEPS = 50
 CASES = {

@@ -6,13 +6,13 @@ import pytest
 
 from bench.algorithms.scaffold import Scaffold
 from bench.train import engine
-from bench.train.path import Path
+from bench.train.path import ExecutionPath
 from bench.types import Budget, Outcome
 from tests.train.toy import federation
 
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
-def test_the_order_of_a_states_entries_does_not_matter(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_a_states_entries_does_not_matter(path: ExecutionPath, monkeypatch: pytest.MonkeyPatch) -> None:
     def train() -> list[Outcome]:
         budget = Budget(rounds=2, local_epochs=1, batch_size=4)
         return engine.train(

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
-from bench.train import engine, metrics, task
-from bench.train.metrics import accuracy, auroc, balanced_accuracy, macro_f1, predicted
+from bench import metrics
+from bench.metrics import accuracy, auroc, balanced_accuracy, macro_f1, predicted
+from bench.train import engine
+from bench.train.task import losses
 from bench.types import Budget, SpecError
 from tests.train.toy import federation
 
@@ -166,7 +168,7 @@ def test_the_loss_of_test_samples_is_a_metric(kind: str) -> None:
     model = torch.nn.Linear(13, 1 if kind == "binary" else 3)
     trained = engine.run(fed, algorithm="local", model=model, settings=[{"lr": 0.1}, {"lr": 0.2}], seeds=[0],
                          budget=Budget(2, local_steps=1, batch_size=4))  # fmt: skip
-    criterion = task.criterion(fed, "logit")
+    criterion = losses.criterion(fed, "logit")
     for run, outcome in enumerate(trained.outcomes):
         found = {(rule, m, c): v for rule, m, c, name, v in outcome.scores if name == "loss"}
         assert len(found) == 9 * len({rule for rule, _, _ in found})

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.train import batches
-from bench.train.batches import Samples
+from bench.train.batching import schedule
+from bench.train.batching.samples import Samples
 from bench.types import Budget, Client, Split
 
 sizes = st.integers(1, 60)
@@ -22,9 +22,9 @@ batch_sizes = st.integers(1, 70)
 @given(samples=sizes, size=batch_sizes, epochs=st.integers(1, 3), seed=st.integers(0, 5), round_=st.integers(0, 3))
 def test_an_epoch_visits_every_sample_once(samples: int, size: int, epochs: int, seed: int, round_: int) -> None:
     budget = Budget(rounds=1, local_epochs=epochs, batch_size=size)
-    made = batches.schedule(budget, samples, seed, client=1, round_=round_)
+    made = schedule.mini_batches(budget, samples, seed, client=1, round_=round_)
     per_epoch = math.ceil(samples / min(size, samples))
-    assert len(made) == batches.local_steps(budget, samples) == epochs * per_epoch
+    assert len(made) == schedule.local_steps(budget, samples) == epochs * per_epoch
     for epoch in range(epochs):
         mine = made[epoch * per_epoch : (epoch + 1) * per_epoch]
         assert sorted(torch.cat(mine).tolist()) == list(range(samples))
@@ -34,9 +34,9 @@ def test_an_epoch_visits_every_sample_once(samples: int, size: int, epochs: int,
 
 @given(samples=sizes, size=batch_sizes, steps=st.integers(1, 20))
 def test_steps_are_the_beginning_of_enough_epochs(samples: int, size: int, steps: int) -> None:
-    made = batches.schedule(Budget(rounds=1, local_steps=steps, batch_size=size), samples, 0, 0, 0)
+    made = schedule.mini_batches(Budget(rounds=1, local_steps=steps, batch_size=size), samples, 0, 0, 0)
     epochs = math.ceil(steps / math.ceil(samples / size))
-    long = batches.schedule(Budget(rounds=1, local_epochs=epochs, batch_size=size), samples, 0, 0, 0)
+    long = schedule.mini_batches(Budget(rounds=1, local_epochs=epochs, batch_size=size), samples, 0, 0, 0)
     assert len(made) == steps
     assert all(map(torch.equal, made, long[:steps]))
 
@@ -46,15 +46,15 @@ def test_reshuffled_between_epochs_rounds_clients_and_seeds() -> None:
     orders = [
         tuple(batch.tolist())
         for seed, client, round_ in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
-        for batch in batches.schedule(budget, 40, seed, client, round_)
+        for batch in schedule.mini_batches(budget, 40, seed, client, round_)
     ]
     assert len(set(orders)) == 8
 
 
 def test_full_batch_takes_every_sample_in_every_step() -> None:
-    made = batches.schedule(Budget(rounds=1, local_steps=3, batch_size="full"), 7, 0, 0, 0)
+    made = schedule.mini_batches(Budget(rounds=1, local_steps=3, batch_size="full"), 7, 0, 0, 0)
     assert [sorted(batch.tolist()) for batch in made] == [list(range(7))] * 3
-    assert batches.local_steps(Budget(rounds=1, local_epochs=2, batch_size="full"), 7) == 2
+    assert schedule.local_steps(Budget(rounds=1, local_epochs=2, batch_size="full"), 7) == 2
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_full_batch_takes_every_sample_in_every_step() -> None:
     [(199, 160, 39), (172, 138, 34), (30, 24, 6), (85, 68, 17), (486, 389, 97)],
 )
 def test_a_fifth_is_held_out_rounded_down(samples: int, training: int, validation: int) -> None:
-    assert [len(part) for part in batches.split(samples, 0.2, seed=3, client=2)] == [training, validation]
+    assert [len(part) for part in schedule.split(samples, 0.2, seed=3, client=2)] == [training, validation]
 
 
 @given(samples=sizes, share=st.floats(0, 0.99), seed=st.integers(0, 3), client=st.integers(0, 3))
 def test_training_and_validation_part_the_samples(samples: int, share: float, seed: int, client: int) -> None:
-    training, validation = batches.split(samples, share, seed, client)
+    training, validation = schedule.split(samples, share, seed, client)
     assert sorted(training.tolist() + validation.tolist()) == list(range(samples))
     assert len(training) > 0
 
@@ -76,11 +76,11 @@ def test_training_and_validation_part_the_samples(samples: int, share: float, se
 @pytest.mark.parametrize(("samples", "share", "held_out"), [(10, 0.3, 3), (100, 0.29, 29), (5, 0.2, 1), (4, 0.2, 0)])
 def test_shares_that_floats_miss_are_met(samples: int, share: float, held_out: int) -> None:
     # 100 * 0.29 is 28.999999999999996.
-    assert len(batches.split(samples, share, 0, 0)[1]) == held_out
+    assert len(schedule.split(samples, share, 0, 0)[1]) == held_out
 
 
 def test_splits_differ_between_seeds_and_clients() -> None:
-    held_out = {tuple(batches.split(50, 0.2, seed, client)[1].tolist()) for seed in range(3) for client in range(3)}
+    held_out = {tuple(schedule.split(50, 0.2, seed, client)[1].tolist()) for seed in range(3) for client in range(3)}
     assert len(held_out) == 9
 
 
@@ -89,19 +89,19 @@ def test_mean_over_batches_counts_a_short_batch_fully(samples: int, size: int) -
     losses = torch.arange(samples, dtype=torch.float32) ** 2
     parts = torch.split(losses, size)
     expected = torch.stack([part.mean() for part in parts]).mean()
-    torch.testing.assert_close((losses * batches.mean_over_batches(samples, size)).sum(), expected)
+    torch.testing.assert_close((losses * schedule.mean_over_batches(samples, size)).sum(), expected)
 
 
 def test_mean_over_no_samples_is_empty() -> None:
-    assert len(batches.mean_over_batches(0, 0)) == 0
+    assert len(schedule.mean_over_batches(0, 0)) == 0
 
 
 def test_aligned_batches_run_on_over_rounds() -> None:
     """Whatever a round holds, each epoch of 5 batches shows 5 x floor(23 / 5) different samples, the rest dropped."""
     by_step = Budget(rounds=10, local_steps=1, batches=5)
     by_epoch = Budget(rounds=2, local_epochs=1, batches=5)
-    steps = [batch for round_ in range(10) for batch in batches.schedule(by_step, 23, 1, 0, round_)]
-    epochs = [batch for round_ in range(2) for batch in batches.schedule(by_epoch, 23, 1, 0, round_)]
+    steps = [batch for round_ in range(10) for batch in schedule.mini_batches(by_step, 23, 1, 0, round_)]
+    epochs = [batch for round_ in range(2) for batch in schedule.mini_batches(by_epoch, 23, 1, 0, round_)]
     assert [batch.tolist() for batch in steps] == [batch.tolist() for batch in epochs]
     for epoch in (steps[:5], steps[5:]):
         assert [len(batch) for batch in epoch] == [4] * 5

@@ -1,0 +1,1 @@
+"""Mini-batch schedules and the samples they index."""

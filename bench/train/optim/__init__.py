@@ -1,0 +1,1 @@
+"""Optimisers as functions of a flat weight vector."""

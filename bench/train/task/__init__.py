@@ -1,0 +1,1 @@
+"""Model outputs and training losses of a task."""
