@@ -1,35 +1,29 @@
-"""The command ``silobench audit``: a paper's claims held against the numbers that it prints itself."""
+"""Command `silobench audit`: a paper's claims checked against the numbers it prints."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from bench.report.audit.findings import Audit
+from bench.cli.format import as_json
+from bench.cli.options import JsonOption
+
+WIDTHS = (80, 120)  # narrowest and widest output, in characters
 
 
 def audit(
-    paper: Annotated[str, typer.Argument(help="A folder of experiments/ with an audit.toml.", show_default=False)],
+    paper: Annotated[str, typer.Argument(help="Folder of experiments/ with an audit.toml.", show_default=False)],
     full: Annotated[bool, typer.Option("--full", help="Show every number of every claim.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, with every number.")] = False,
+    json: JsonOption = False,
 ) -> None:
-    """Hold a paper's claims against its own printed numbers: what follows from them, what does not, and why."""
-    from bench.report.audit.findings import audit as check
-    from bench.report.audit.findings import document
+    """Check the claims of a paper against the numbers that it prints."""
+    from bench.report.audit import findings
 
-    found = check(paper)
-    if as_json:
-        print(json.dumps(document(found), indent=2, ensure_ascii=False))
-        return
-    show(found, full=full)
-
-
-def show(found: Audit, *, full: bool) -> None:
-    """Print what an audit has found, ``full`` with every number."""
-    from bench.report.audit.findings import render
-
-    print(render(found, min(max(shutil.get_terminal_size().columns, 80), 120), full=full))
+    found = findings.audit(paper)
+    if json:
+        print(as_json(findings.document(found)))
+    else:
+        width = min(max(shutil.get_terminal_size().columns, WIDTHS[0]), WIDTHS[1])
+        print(findings.render(found, width, full=full))

@@ -1,43 +1,39 @@
-"""The command ``silobench data``: what data sets there are, how to come by their files, and whether these are intact.
+"""Commands of `silobench data`: list, describe, prepare, plot and verify data sets.
 
-``list`` and ``info`` read the cards and are quick; ``prepare`` and ``verify`` import the data set, and torch with it.
+`list` and `info` read the cards and are quick; `prepare`, `plot` and `verify` import the data set and torch.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench import registry
+from bench.cli.format import aligned, as_json, exact
+from bench.cli.options import DataOption, JsonOption, assignment
+from bench.cli.progress import controls_cursor
 from bench.files import cache_folder
-from bench.types import DataError, SpecError
+from bench.types import DataError
 
 if TYPE_CHECKING:
     from bench.data.files.cards import Card
     from bench.data.files.download import Watcher
-    from bench.types import Federation
 
-app = typer.Typer(help="Data sets: their cards, their files, and whether these are intact.", no_args_is_help=True)
-NameArgument = Annotated[str, typer.Argument(help="A name from `silobench data list`.", show_default=False)]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="Folder of raw data files, searched first.", show_default=False)
-]
+app = typer.Typer(help="List, describe, prepare and verify data sets.", no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(help="Name from `silobench data list`.", show_default=False)]
 OptionsArgument = Annotated[
-    list[str] | None, typer.Argument(help="Options of the data set, each as name=value.", show_default=False)
+    list[str] | None, typer.Argument(help="Options of the data set, as name=value.", show_default=False)
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 @app.command("list")
-def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
-    """List the data sets: which files are at hand, clients and samples, what it is about."""
+def list_(data: DataOption = None, json: JsonOption = False) -> None:
+    """List the data sets: available files, size and summary."""
     from bench.data.files import cards
 
     entries = [
@@ -50,71 +46,63 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
         }
         for card in map(cards.read, registry.catalogue("datasets"))
     ]
-    if as_json:
-        _print_json(entries)
-        return
-    shown = ("name", "files", "size")
-    widths = {key: max(len(entry[key]) for entry in entries) for key in shown}
-    for entry in entries:
-        print(*(f"{entry[key]:<{widths[key]}}" for key in shown), entry["summary"], sep="  ")
+    if json:
+        print(as_json(entries))
+    else:
+        print(*aligned([[entry[key] for key in ("name", "files", "size", "summary")] for entry in entries]), sep="\n")
 
 
 @app.command()
-def info(name: NameArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Show a data set's card, the defaults of its options, and which of its files are at hand."""
+def info(name: NameArgument, data: DataOption = None, json: JsonOption = False) -> None:
+    """Show the card of a data set, its options and which of its files are on this machine."""
     from bench.data.files import cards, download
 
     card = cards.read(name)
     places = {needed: needed.place(data) for needed in card.files}
     searched = [] if card.elsewhere else [*download.data_folders(data), cache_folder()]
-    if as_json:
+    if json:
         files = [
             {"names": needed.names, "bytes": needed.size, "hash": needed.digest, "place": str(place) if place else None}
             for needed, place in places.items()
         ]
-        _print_json(
-            {
-                "name": card.name,
-                "summary": card.summary,
-                "facts": card.facts,
-                "citation": card.citation,
-                "options": card.options,
-                "files": files,
-                "searched": list(map(str, searched)),
-                "card": card.text,
-            }
-        )
+        document = {
+            "name": card.name,
+            "summary": card.summary,
+            "facts": card.facts,
+            "citation": card.citation,
+            "options": card.options,
+            "files": files,
+            "searched": list(map(str, searched)),
+            "card": card.text,
+        }
+        print(as_json(document))
         return
     lines = [card.text.rstrip() or f"# {card.name}\n\n{card.summary}", *_defaults(card), "", "## On this machine", ""]
-    lines += [f"- `{needed.names[0]}`: {place or 'not at hand'}" for needed, place in places.items()]
+    lines += [f"- `{needed.names[0]}`: {place or 'missing'}" for needed, place in places.items()]
     if card.elsewhere:
         lines.append(card.elsewhere)
     else:
-        lines += ["" if places else "No files are needed.", f"Searched: {', '.join(map(str, searched))}"]
+        lines += ["" if places else "No files are needed.", f"Searched folders: {', '.join(map(str, searched))}"]
     _print_markdown("\n".join(lines))
 
 
 @app.command()
-def prepare(
-    name: NameArgument,
-    options: OptionsArgument = None,
-    data: DataOption = None,
-) -> None:
-    """Find or download the files of a data set, check them, and decode them into the cache."""
+def prepare(name: NameArgument, options: OptionsArgument = None, data: DataOption = None) -> None:
+    """Find or download the files of a data set, check them and decode them into the cache."""
     from bench.data import load_dataset
     from bench.data.files import download, inventory
 
     for folder in inventory.discard_damaged(name):
-        print(f"{folder}: was damaged, is made anew", file=sys.stderr)
+        print(f"{folder}: damaged; decoding it again", file=sys.stderr)
     with _progress() as watcher, download.watched(watcher):
         federation = load_dataset(name, data, **dict(map(assignment, options or [])))
     sizes = {
         part: sum(len(split) for client in federation.clients if (split := getattr(client, part)) is not None)
         for part in ("train", "validation", "test")
     }
-    counted = ", ".join(f"{size} {part}" for part, size in sizes.items() if size)
+    samples = ", ".join(f"{size} {part}" for part, size in sizes.items() if size)
     synthetic = " (SYNTHETIC)" if federation.synthetic else ""
-    print(f"{name}{synthetic} is ready: {len(federation.clients)} clients; samples: {counted}")
+    print(f"{name}{synthetic} is ready: {len(federation.clients)} clients; samples: {samples}")
 
 
 @app.command()
@@ -124,32 +112,24 @@ def plot(
     data: DataOption = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the figure.")] = Path("results/partitions"),
 ) -> None:
-    """Draw which client holds how many training samples of which class."""
+    """Plot the number of training samples of each class at each client."""
     from bench.data import load_dataset
+    from bench.data.class_counts import class_counts
     from bench.report.figures.bar_charts import partition
     from bench.report.tables.table import titled
 
-    federation = load_dataset(name, data, **dict(map(assignment, options or [])))
+    options = options or []
+    federation = load_dataset(name, data, **dict(map(assignment, options)))
     counts = class_counts(federation)
-    shown = ", ".join([name, *(options or [])])
     names = [client.name for client in federation.clients]
-    title = titled(f"Training samples of {shown}", federation.synthetic)
-    stem = out / "-".join([name, *(option.replace("=", "-") for option in options or [])])
+    title = titled(f"Training samples of {', '.join([name, *options])}", federation.synthetic)
+    stem = out / "-".join([name, *(option.replace("=", "-") for option in options)])
     print(*partition(counts, names, stem, title=title), sep="\n")
-
-
-def class_counts(federation: Federation) -> list[list[int]]:
-    """Training samples by client and class; raises :class:`SpecError` where targets are no classes."""
-    if federation.task == "segmentation":
-        raise SpecError(f"{federation.name}: its targets are masks, not classes; there is no partition to draw")
-    return [
-        client.train.y.flatten().long().bincount(minlength=federation.classes).tolist() for client in federation.clients
-    ]
 
 
 @app.command()
 def verify(name: NameArgument, data: DataOption = None) -> None:
-    """Compare with its hash every file at hand of a data set and all that was made of them; exit status 2 on damage."""
+    """Compare all files of a data set, raw and decoded, with their hashes; exit with 2 if one is damaged."""
     from bench.data.files import inventory
 
     damaged = 0
@@ -157,31 +137,13 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
         print(f"{finding.state:<8}  {finding.file}  ({finding.detail})")
         damaged += finding.state == "damaged"
     if damaged:
-        raise DataError(
-            f"{name}: {damaged} damaged; after what is said above, `silobench data prepare {name}` mends it"
-        )
-
-
-def assignment(text: str) -> tuple[str, Any]:
-    """``name=value``; the value is read as in a study, and as words where it is nothing else."""
-    option, equals, value = text.partition("=")
-    if not equals:
-        raise SpecError(f"{text!r}: expected an option as name=value")
-    try:
-        return option, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return option, value
+        raise DataError(f"{name}: {damaged} damaged; follow the advice above, then run `silobench data prepare {name}`")
 
 
 def _defaults(card: Card) -> list[str]:
     if not card.options:
         return []
-    lines = [f"- `{option} = {json.dumps(value, ensure_ascii=False)}`" for option, value in card.options.items()]
-    return ["", "## Defaults", "", *lines]
-
-
-def _print_json(content: object) -> None:
-    print(json.dumps(content, indent=2, ensure_ascii=False))
+    return ["", "## Defaults", "", *(f"- `{option} = {exact(value)}`" for option, value in card.options.items())]
 
 
 def _print_markdown(text: str) -> None:
@@ -196,7 +158,7 @@ def _print_markdown(text: str) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Watcher]:
-    """A bar per download on the terminal, gone afterwards; elsewhere a line per file."""
+    """Show a bar per download on a terminal, removed at the end; elsewhere print a line per file."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -208,17 +170,15 @@ def _progress() -> Iterator[Watcher]:
         TransferSpeedColumn,
     )
 
-    console = Console(stderr=True)
+    console, live = Console(stderr=True), controls_cursor()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bars:
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not live) as bars:
         tasks: dict[str, TaskID] = {}
 
         def watch(path: str, there: int, size: int | None) -> None:
             if path not in tasks:
                 tasks[path] = bars.add_task(path, total=size)
-                if not console.is_terminal:
+                if not live:
                     print(f"downloading {path}", file=sys.stderr)
             bars.update(tasks[path], completed=there)
 

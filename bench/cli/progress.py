@@ -1,8 +1,9 @@
-"""What is heard of a sweep: a live view on a terminal, plain lines elsewhere, JSON lines for programs, or nothing."""
+"""Progress of training on standard error: a live view, plain lines, JSON lines, or nothing."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -11,12 +12,15 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
+from bench.cli.format import batches, count, duration
+
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
+SHOWN = 20  # run batches in the live view
 
 
 class View(StrEnum):
-    """How progress is shown."""
+    """Forms of progress output."""
 
     AUTO = "auto"
     LIVE = "live"
@@ -25,11 +29,17 @@ class View(StrEnum):
     QUIET = "quiet"
 
 
+def controls_cursor() -> bool:
+    """Return whether standard error is a terminal that can redraw lines; a notebook's output cell cannot."""
+    notebook = "JPY_PARENT_PID" in os.environ or "matplotlib_inline" in os.environ.get("MPLBACKEND", "")
+    return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown") and not notebook
+
+
 @contextmanager
 def listening(view: View) -> Iterator[Listener]:
-    """A listener for the runner's events (see bench.sweep.runner), shown on standard error until the block ends."""
+    """Yield a listener for the events of a runner (see bench.sweep.runner) that shows them on standard error."""
     if view is View.AUTO:
-        view = View.LIVE if sys.stderr.isatty() else View.LINES
+        view = View.LIVE if controls_cursor() else View.LINES
     match view:
         case View.QUIET:
             yield lambda event: None
@@ -43,7 +53,7 @@ def listening(view: View) -> Iterator[Listener]:
 
 
 class Count:
-    """How far a sweep has come: runs of all and finished, run batches in work, the time that is left."""
+    """Counts of planned, finished, diverged and failed runs, running batches, and the estimated remaining time."""
 
     def __init__(self) -> None:
         self.runs = self.finished = self.diverged = self.failed = 0
@@ -69,18 +79,18 @@ class Count:
 
     @property
     def done(self) -> float:
-        """Finished runs, those in work counted by the share of their rounds."""
+        """Finished runs; running ones count by the share of their rounds."""
         shares = (each["runs"] * each.get("round", 0) / each.get("rounds", 1) for each in self.running.values())
         return self.finished + sum(shares)
 
     @property
     def left(self) -> float | None:
-        """Seconds that the rest takes if it goes on as so far; None before anything is done."""
+        """Estimated remaining seconds at the average speed so far; None at the start."""
         return (time.monotonic() - self.begun) * (self.runs - self.done) / self.done if self.done else None
 
 
 class _Lines:
-    """A line for every run batch that ends."""
+    """Prints a line when a run batch ends."""
 
     def __init__(self) -> None:
         self.count = Count()
@@ -94,61 +104,49 @@ class _Lines:
 
 
 def sentence(event: Event) -> str:
-    """An event in words; empty for one that is not worth a line."""
+    """Return an event as one line; empty for events that are not printed."""
     match event["event"]:
         case "planned" if event["runs"]:
-            return f"{event['runs']} runs to train, in {event['run_batches']} run batches"
+            return f"{count(event['runs'], 'run')} to train in {batches(event['run_batches'])}"
         case "finished":
             diverged = f", {event['diverged']} diverged" if event["diverged"] else ""
-            return f"{event['text']}: {event['runs']} runs in {event['seconds']:.1f} s{diverged}"
+            return f"{event['text']}: {count(event['runs'], 'run')} in {event['seconds']:.1f} s{diverged}"
         case "split":
-            return f"{event['text']}: {event['error']}; trying halves of it"
+            return f"{event['text']}: {event['error']}; retrying as two smaller batches"
         case "failed":
             return f"{event['text']}: failed, {event['error']}"
     return ""
 
 
-def duration(seconds: float | None) -> str:
-    """Seconds as a person says them."""
-    if seconds is None:
-        return "?"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s" if whole < 600 else f"{round(whole / 60)} min"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-
-
 @contextmanager
 def _live() -> Iterator[Listener]:
-    """A table of what is in work below a bar of what is done, gone afterwards; failures stay."""
+    """Show a bar and a table of running batches, removed at the end; failures are printed above it and stay."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    console, count, lock = Console(stderr=True), Count(), threading.Lock()
+    console, counts, lock = Console(stderr=True), Count(), threading.Lock()
 
     def view() -> Group:
         with lock:
-            running = list(count.running.values())
-            extra = (f", {count.diverged} diverged" if count.diverged else "") + (
-                f", {count.failed} run batches failed" if count.failed else "")  # fmt: skip
-            head = f"{count.finished} of {count.runs} runs{extra}, {duration(count.left)} left"
+            running = list(counts.running.values())
+            extra = (f", {counts.diverged} diverged" if counts.diverged else "") + (
+                f", {batches(counts.failed)} failed" if counts.failed else "")  # fmt: skip
+            head = f"{counts.finished} of {count(counts.runs, 'run')}{extra}, {duration(counts.left)} left"
             table = Table.grid(padding=(0, 2))
-            for each in running[:20]:
+            for each in running[:SHOWN]:
                 loss = each.get("loss")
-                rounds = f"round {each.get('round', 0)} of {each['rounds']}" if "rounds" in each else "beginning"
+                rounds = f"round {each.get('round', 0)} of {each['rounds']}" if "rounds" in each else "starting"
                 table.add_row(each["text"], rounds, "" if loss is None else f"best validation loss {loss:.4g}")
-            return Group(Text(head), ProgressBar(max(count.runs, 1), count.done, width=60), table)
+            return Group(Text(head), ProgressBar(max(counts.runs, 1), counts.done, width=60), table)
 
     with Live(console=console, get_renderable=view, refresh_per_second=4, transient=True):
 
         def listener(event: Event) -> None:
             with lock:
-                count(event)
+                counts(event)
             if event["event"] in ("failed", "split"):
                 console.print(sentence(event), highlight=False, markup=False)
 

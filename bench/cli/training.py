@@ -1,4 +1,4 @@
-"""What the commands that train have in common: where, with how many workers, how it is shown, and how it is stopped."""
+"""Options and the runner of the commands that train: workers, executor, progress, snapshots, and stopping."""
 
 from __future__ import annotations
 
@@ -20,66 +20,78 @@ from bench.cli.progress import View, listening
 from bench.types import SpecError
 
 if TYPE_CHECKING:
+    from bench.reproduce import Folders, Training
     from bench.sweep.executors import Executor, Progress
     from bench.sweep.runner import Runner
 
+PANEL = "Training"
 
-class Where(StrEnum):
-    """Where run batches are trained."""
+
+class ExecutorName(StrEnum):
+    """Places where run batches are trained."""
 
     LOCAL = "local"
     RAY = "ray"
 
 
 def _option(text: str, *names: str, **limits: Any) -> dict[str, Any]:
-    """What a field is on the command line."""
-    return {"option": typer.Option(*names, help=text, **limits)}
+    """Return the metadata of a field: its option on the command line."""
+    return {"option": typer.Option(*names, help=text, rich_help_panel=PANEL, **limits)}
 
 
 @dataclass(frozen=True)
-class How:
-    """The options of a command that trains, one for each field."""
+class TrainingOptions:
+    """Options of a command that trains, one per field."""
 
     workers: int = field(
-        default=0, metadata=_option("Worker processes; 0 trains in this one.", "--workers", "-w", min=0)
+        default=0, metadata=_option("Train in this number of worker processes; 0 uses none.", "--workers", "-w", min=0)
     )
-    executor: Where = field(default=Where.LOCAL, metadata=_option("Train on this machine, or on a Ray cluster."))
-    address: str | None = field(default=None, metadata=_option("Address of the Ray cluster, e.g. auto."))
-    progress: View = field(default=View.AUTO, metadata=_option("How progress is shown."))
+    executor: ExecutorName = field(
+        default=ExecutorName.LOCAL, metadata=_option("Train on this machine or on a Ray cluster.")
+    )
+    address: str | None = field(
+        default=None, metadata=_option("Connect to the Ray cluster at this address, e.g. auto.", show_default=False)
+    )
+    progress: View = field(default=View.AUTO, metadata=_option("Set how progress is shown."))
     quiet: bool = field(default=False, metadata=_option("Show no progress.", "--quiet", "-q"))
-    json: bool = field(default=False, metadata=_option("Progress as JSON lines on standard error.", "--json"))
+    json: bool = field(default=False, metadata=_option("Show progress as JSON lines on standard error.", "--json"))
     snapshot_rounds: int | None = field(
-        default=None, metadata=_option("Keep the state of what runs every so many rounds.", min=1)
+        default=None, metadata=_option("Save the state of running batches every N rounds.", min=1, show_default=False)
     )
     snapshot_minutes: float = field(
-        default=5.0, metadata=_option("Keep the state of what runs every so many minutes.", min=0)
+        default=5.0, metadata=_option("Save the state of running batches every N minutes.", min=0)
     )
 
     def __post_init__(self) -> None:
-        if self.address is not None and self.executor is not Where.RAY:
-            raise SpecError("--address names a Ray cluster: add --executor ray, or leave it out")
+        if self.address is not None and self.executor is not ExecutorName.RAY:
+            raise SpecError("--address: only used with a Ray cluster; add --executor ray")
 
     @property
     def view(self) -> View:
         return View.QUIET if self.quiet else View.JSON if self.json else self.progress
 
+    def runners(self, folders: Folders) -> Training:
+        """Return a function that opens a runner with these options."""
+        return partial(_runner, self, folders.store, folders.data)
 
-def trains(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each field of :class:`How` in place of its parameter ``how``."""
-    hints = get_type_hints(How)
-    own_hints = {name: hint for name, hint in get_type_hints(command, include_extras=True).items() if name != "how"}
+
+def with_training_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter ``training`` of a command by an option for each field of :class:`TrainingOptions`."""
+    hints = get_type_hints(TrainingOptions)
+    own_hints = get_type_hints(command, include_extras=True)
+    own_hints.pop("training")
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[p.name])
-           for p in inspect.signature(command).parameters.values() if p.name != "how"]  # fmt: skip
+           for p in inspect.signature(command).parameters.values() if p.name != "training"]  # fmt: skip
     added = [
         inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default,
                           annotation=Annotated[hints[each.name], each.metadata["option"]])
-        for each in fields(How)
+        for each in fields(TrainingOptions)
     ]  # fmt: skip
 
     @wraps(command)
     def with_options(**given: Any) -> None:
-        how = How(**{parameter.name: given.pop(parameter.name) for parameter in added})
-        command(**given, how=how)
+        options = TrainingOptions(**{parameter.name: given.pop(parameter.name) for parameter in added})
+        command(**given, training=options)
 
     with_options.__signature__ = inspect.Signature(own + added)  # type: ignore[attr-defined]
     with_options.__annotations__ = own_hints | {p.name: p.annotation for p in added}
@@ -87,42 +99,46 @@ def trains(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def training(how: How, store: Path, data: Path | None) -> Iterator[Runner]:
-    """A runner that shows its progress; Ctrl-C or SIGTERM once lets it finish what it trains, twice ends it now."""
+def _runner(options: TrainingOptions, store: Path, data: Path | None) -> Iterator[Runner]:
+    """Yield a runner that shows its progress.
+
+    After Ctrl-C or SIGTERM the running batches are finished and recorded; a second signal stops immediately.
+    """
     from bench.sweep.runner import Runner
 
     stop = threading.Event()
-    make = partial(_executor, how, store, data)
-    with listening(how.view) as listener, _signals(stop), Runner(make, listener, stop) as runner:
+    make = partial(_executor, options, store, data)
+    with listening(options.view) as listener, _signals(stop), Runner(make, listener, stop) as runner:
         yield runner
 
 
-def _executor(how: How, store: Path, data: Path | None, progress: Progress) -> Executor:
+def _executor(options: TrainingOptions, store: Path, data: Path | None, progress: Progress) -> Executor:
     from bench.sweep.executors import InProcess, Processes
     from bench.sweep.work import Site
 
-    site = Site(data, store / "snapshots", how.snapshot_rounds, 60 * how.snapshot_minutes)
-    if how.executor is Where.RAY:
+    site = Site(data, store / "snapshots", options.snapshot_rounds, 60 * options.snapshot_minutes)
+    if options.executor is ExecutorName.RAY:
         from bench.sweep.ray_executor import OnRay
 
-        return OnRay(how.address, site, progress, how.workers)
-    return Processes(how.workers, site, progress) if how.workers else InProcess(site, progress)
+        return OnRay(options.address, site, progress, options.workers)
+    return Processes(options.workers, site, progress) if options.workers else InProcess(site, progress)
 
 
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals belong to the main thread's program
+        yield  # only the main thread can handle signals
         return
 
-    def asked(number: int, frame: Any) -> None:
+    def handle(number: int, frame: Any) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        print("stopping when what is being trained is on record; again to stop now", file=sys.stderr, flush=True)
+        text = "Finishing the current run batches. Press Ctrl-C again to stop immediately."
+        print(text, file=sys.stderr, flush=True)
 
     before: dict[int, Callable[..., Any] | int | None] = {
-        number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         yield

@@ -1,4 +1,4 @@
-"""``silobench data``: what is told of a data set, what is found damaged, and how it is mended, all without network."""
+"""Commands of `silobench data`, without network."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_info_shows_card_defaults_and_places(data, own_files: Path):
     assert out.startswith(cards.read("fed_heart_disease").text.rstrip())
     assert '- `normalisation = "centre"`' in out
     assert f"- `heart_disease/processed.cleveland.data`: {own_files}/processed.cleveland.data" in out
-    assert "- `heart_disease/processed.va.data`: not at hand" in out
-    assert f"Searched: {own_files}, " in out
+    assert "- `heart_disease/processed.va.data`: missing" in out
+    assert f"Searched folders: {own_files}, " in out
 
 
 def test_info_as_json(data, own_files: Path):
@@ -112,7 +112,7 @@ def test_prepare_says_what_it_found(data, own_files: Path):
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("normalisation", "error: 'normalisation': expected an option as name=value\n"),
+        ("normalisation", "error: 'normalisation': expected name=value\n"),
         ("normalization=pooled", "error: data set 'fed_heart_disease' has no option 'normalization': did you mean "
          "'normalisation'?\n"),
         ("normalisation=7", "error: normalisation = 7: known: as_published_central, centre, pooled\n"),
@@ -133,7 +133,7 @@ def test_without_files_offline_prepare_is_one_line(data):
     assert err.startswith("error: heart_disease/processed.cleveland.data: no intact copy in ")
 
 
-def test_verify_names_the_damaged_file_of_the_user_and_how_to_mend_it(data, own_files: Path):
+def test_verify_names_the_users_damaged_file_and_the_fix(data, own_files: Path):
     status, out, err = data("verify", "fed_heart_disease", "--data", own_files)
     assert (status, err, [line.split()[0] for line in out.splitlines()]) == (0, "", ["intact"] * 4)
     file = own_files / "processed.hungarian.data"
@@ -146,10 +146,10 @@ def test_verify_names_the_damaged_file_of_the_user_and_how_to_mend_it(data, own_
     assert str(file) in out
     assert "delete it and run `silobench data prepare fed_heart_disease`" in out
     assert (status, err.count("\n")) == (2, 1)
-    assert "1 damaged; after what is said above, `silobench data prepare fed_heart_disease` mends it" in err
+    assert "1 damaged; follow the advice above, then run `silobench data prepare fed_heart_disease`" in err
 
 
-def test_damaged_arrays_in_the_cache_are_found_and_made_anew(data, tmp_path: Path):
+def test_damaged_arrays_in_the_cache_are_found_and_decoded_again(data, tmp_path: Path):
     ready = data("prepare", "digits")
     (tmp_path / "raw").write_text("raw")
     cache.prepared(
@@ -164,7 +164,7 @@ def test_damaged_arrays_in_the_cache_are_found_and_made_anew(data, tmp_path: Pat
     assert (status, out.split()[:2]) == (2, ["damaged", f"{folder}/x.npy"])
     assert "run `silobench data prepare digits`" in out
     assert err.startswith("error: digits: 1 damaged; ")
-    assert data("prepare", "digits") == (0, ready[1], f"{folder}: was damaged, is made anew\n")
+    assert data("prepare", "digits") == (0, ready[1], f"{folder}: damaged; decoding it again\n")
     assert cache.folders("digits") == []
 
 

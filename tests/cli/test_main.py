@@ -140,7 +140,7 @@ def test_the_number_of_a_table_stands_for_all_of_its_parts(silobench):
     status, _, err = silobench("reproduce-table", "fenda/12")
     assert status == 3
     assert [line for line in err.splitlines() if "left out" in line] == [
-        f"fenda/{part}: left out, its data are not all at hand" for part in ("12-ixi", "12-ixi-parameters")
+        f"fenda/{part}: left out, data files are missing" for part in ("12-ixi", "12-ixi-parameters")
     ]
 
 

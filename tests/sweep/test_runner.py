@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.cli.text import of_state
+from bench.cli.records_text import of_state
 from bench.sweep import lease, runner
 from bench.sweep.executors import Done
 from bench.sweep.runner import FailedError, Runner, StoppedError

@@ -194,6 +194,7 @@ def test_lists_say_what_is_needed(silobench):
     assert entries["digits/one"] | {"summary": ""} == {
         "name": "digits/one",
         "summary": "",
+        "paper": "digits",
         "runs": 8,
         "gpu_hours": 0,
         "data": {"digits": "none needed"},

@@ -1,4 +1,4 @@
-"""The commands that look into a store: what they say is so, in lines, JSON and csv, and they change nothing."""
+"""Commands on a store of records: their lines, JSON and CSV; none of them changes a record."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_the_state_says_what_is_finished_and_what_is_in_work(silobench, store):
     lines = out.splitlines()
     assert lines[1] == "  training   2 run batches"
     assert lines[2].startswith(
-        "    apfl on digits, 4 settings x 5 seeds  round 3 of 20  best validation loss 0.4321  for 0 s  process"
+        "    apfl on digits, 4 settings x 5 seeds  round 3 of 20  best validation loss 0.4321  running for 0 s  process"
     )
     assert lines[3].split("  ")[2:4] == ["local on digits, seed 1", ""]
-    assert "beginning" in lines[3]
+    assert "starting" in lines[3]
     assert lines[4] == "  finished   5 runs in 2 run batches, 1 diverged, 1 min 15 s of training"
-    assert lines[5] == "  snapshots  1, 2.5 MB, the newest 0 s old"
+    assert lines[5] == "  snapshots  1 file, 2.5 MB, newest 0 s old"
     assert document["finished"] == {"runs": 5, "diverged": 1, "run_batches": 2, "seconds": 75.0}
     assert {key: document["training"][0][key] for key in ("run_batch", "runs", "round", "rounds", "loss", "pid")} == {
         "run_batch": "a", "runs": 20, "round": 3, "rounds": 20, "loss": 0.4321, "pid": os.getpid(),
@@ -219,9 +219,9 @@ def test_filters_keep_the_runs_that_were_set_so(silobench, store, records, filte
         (["--algorithm", "fedproxx"], "no run has algorithm = 'fedproxx': did you mean 'fedprox'?"),
         (["--data", "digit"], "no run has data = 'digit': did you mean 'digits'?"),
         (["--status", "done"], "no run has status = 'done': known: diverged, finished"),
-        (["--where", "model.hiden=5"], "no run has a 'model.hiden': did you mean 'model.hidden'?"),
-        (["--where", "lr"], "'lr': expected an option as name=value"),
-        (["--store", "elsewhere"], "there is no store at elsewhere; name one with --store"),
+        (["--where", "model.hiden=5"], "no run has a setting 'model.hiden': did you mean 'model.hidden'?"),
+        (["--where", "lr"], "'lr': expected name=value"),
+        (["--store", "elsewhere"], "elsewhere: no such store; name the folder of records with --store"),
     ],
 )
 def test_a_filter_that_no_run_can_pass_is_refused(silobench, store, filters, expected):
@@ -253,9 +253,9 @@ def test_a_run_is_shown_in_full(silobench, store, records):
     assert status == 0
     lines = out.splitlines()
     assert lines[0] == f"Run {records[3]['run']}, finished"
-    assert "  model        mlp (dropout = 0, hidden = 5): 1,210 parameters" in lines
-    assert "  setting      lr = 0.1, mu = 0.5" in lines
-    assert "  travels      1,210 floats up, 1,210 down, each client and round" in lines
+    assert "  model          mlp (dropout = 0, hidden = 5): 1,210 parameters" in lines
+    assert "  setting        lr = 0.1, mu = 0.5" in lines
+    assert "  communication  1,210 floats uploaded, 1,210 downloaded per client and round" in lines
     place = lines.index("accuracy on test samples")
     assert [line.split() for line in lines[place + 1 : place + 5]] == [
         ["client", "samples", "latest", "global", "local"],
@@ -273,7 +273,7 @@ def test_a_run_is_shown_in_full(silobench, store, records):
 
 def test_a_diverged_run_says_where(silobench, store, records):
     out = silobench("show", records[2]["run"])[1]
-    assert out.startswith(f"Run {records[2]['run']}, diverged in round 0: a weight is not finite of client 1\n")
+    assert out.startswith(f"Run {records[2]['run']}, diverged in round 0 at client 1: a weight is not finite\n")
 
 
 def test_scores_abroad_curves_and_traces_are_shown(silobench, study, tmp_path):
@@ -290,7 +290,7 @@ def test_scores_abroad_curves_and_traces_are_shown(silobench, study, tmp_path):
     tables = "\n".join(" ".join(line.split()) for line in lines)
     assert "north 10 0\nsouth 20 0.75\nsouth, model of north 20 0.25\nnorth, model of south 10 0.5\n" in tables
     assert "mean of own models 0.375" in tables
-    assert "accuracy on test samples by rounds finished\nrounds north south\n1 0.5 -\n2 0.75 0.25\n" in tables
+    assert "accuracy on test samples by finished rounds\nrounds north south\n1 0.5 -\n2 0.75 0.25\n" in tables
     assert "alpha at the end of the last round\nnorth 0.125\nsouth 0.0625\n" in tables
     assert tables.endswith("p at the end of the last round\nnorth 0.75 0.25\nsouth 0.5 0.5")
 
@@ -305,11 +305,11 @@ def test_numbers_are_shown_to_their_last_digit_and_listed_in_short(silobench, st
 def test_a_name_that_is_nobodys_or_several_is_one_line(silobench, store, records):
     first, *others = sorted(record["run"] for record in records)
     assert silobench("show", "")[2] == (
-        f"error: run '' may be {first}, {others[0]}, {others[1]} and 2 more; give more of it\n"
+        f"error: run '' is ambiguous: {first}, {others[0]}, {others[1]} and 2 more; give more digits\n"
     )
     status, out, err = silobench("show", "nobody")
     assert (status, out) == (2, "")
-    assert err == "error: no run 'nobody' in results/runs; `silobench runs --store results/runs` lists them\n"
+    assert err == "error: results/runs: no run 'nobody'; list the runs with `silobench runs --store results/runs`\n"
 
 
 def test_the_study_file_of_a_run_makes_the_same_record(silobench, study, tmp_path):
@@ -359,9 +359,9 @@ def test_a_missing_extra_is_named_and_nothing_is_left(silobench, store, tmp_path
 
 def test_what_cannot_be_exported_is_one_line(silobench, store, study):
     assert silobench("export", "--to", "optuna", "out")[2] == (
-        "error: optuna shows searches: name with --study the study file whose they are\n"
+        "error: --to optuna: exports searches; name their study file with --study\n"
     )
     study.write_text(STUDY.replace("rounds = 2", "rounds = 3"))
     assert silobench("export", "--to", "csv", "out", "--study", "study.toml")[2] == (
-        "error: study.toml: no run is on record, there is nothing to export\n"
+        "error: study.toml: no finished runs; there is nothing to export\n"
     )

@@ -1,30 +1,32 @@
-"""What the commands print of a store, for people: its state, its runs a line each, and one run in full."""
+"""Text output of `status`, `runs` and `show`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from bench.cli.progress import duration
+from bench.cli.format import aligned, batches, brief, count, duration, exact, number
 from bench.types import CHECKPOINTS
 
-SHORT = 8  # digits of a hash that tell a run from some thousand others
+if TYPE_CHECKING:
+    from bench.sweep.query import Selection
+
+SHORT = 8  # digits of a hash in lists
 
 
 def of_state(found: Mapping[str, Any]) -> Iterator[str]:
-    """The state of a store (:func:`bench.sweep.state.state`), with the progress of a study if that is in it."""
+    """Yield the state of a store (:func:`bench.sweep.state.state`) line by line, with a study's progress if present."""
     training, finished, snapshots = found["training"], found["finished"], found["snapshots"]
-    runs = f"{count(finished['runs'], 'run')} in {count(finished['run_batches'], 'run_batch')}"
+    runs = f"{count(finished['runs'], 'run')} in {batches(finished['run_batches'])}"
     yield found["store"]
-    yield f"  training   {count(len(training), 'run_batch')}"
-    yield from (f"    {line}" for line in aligned(map(_in_work, training)))
+    yield f"  training   {batches(len(training))}"
+    yield from (f"    {line}" for line in aligned(map(_running, training)))
     yield f"  finished   {runs}{_diverged(finished)}, {duration(finished['seconds'])} of training"
     if snapshots:
         size, age = sum(each["bytes"] for each in snapshots) / 1e6, min(each["age"] for each in snapshots)
-        yield f"  snapshots  {len(snapshots)}, {size:,.1f} MB, the newest {duration(age)} old"
+        yield f"  snapshots  {count(len(snapshots), 'file')}, {size:,.1f} MB, newest {duration(age)} old"
     if failed := found["failed"]:
-        yield f"  failed     {count(len(failed), 'run_batch')}"
+        yield f"  failed     {batches(len(failed))}"
         yield from (f"    {line}" for line in aligned([[each["text"], each["file"]] for each in failed]))
     if found["damaged"]:
         yield f"  damaged    {count(len(found['damaged']), 'file')}"
@@ -35,35 +37,36 @@ def of_state(found: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"  {line}" for line in aligned(rows))
 
 
-def _in_work(lease: Mapping[str, Any]) -> list[str]:
-    rounds = "beginning" if lease["round"] is None else f"round {lease['round']} of {lease['rounds']}"
+def _running(lease: Mapping[str, Any]) -> list[str]:
+    rounds = "starting" if lease["round"] is None else f"round {lease['round']} of {lease['rounds']}"
     loss = "" if lease["loss"] is None else f"best validation loss {lease['loss']:.4g}"
-    whose = f"process {lease['pid']} on {lease['host']}"
-    return [lease["text"] or lease["run_batch"], rounds, loss, f"for {duration(lease['seconds'])}", whose]
+    process = f"process {lease['pid']} on {lease['host']}"
+    return [lease["text"] or lease["run_batch"], rounds, loss, f"running for {duration(lease['seconds'])}", process]
 
 
 def _diverged(counts: Mapping[str, int]) -> str:
     return f", {counts['diverged']:,} diverged" if counts["diverged"] else ""
 
 
-def of_runs(listed: Sequence[Mapping[str, Any]], named: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each run: summaries (:func:`bench.sweep.reading.summary`), and by hash all that decided them.
+def of_runs(found: Selection) -> Iterator[str]:
+    """Yield a header and a line per run.
 
-    Besides its hyper-parameters a line shows what else differs between the runs of an algorithm on a data set.
+    Next to its hyper-parameters a line shows the options that differ between the listed runs of the same algorithm on
+    the same data set.
     """
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for each in listed:
-        kinds.setdefault((each["data"], each["algorithm"]), []).append(each["run"])
-    differing = {kind: _differing([named[run] for run in members]) for kind, members in kinds.items()}
+    groups: dict[tuple[str, str], list[str]] = {}
+    for each in found.summaries:
+        groups.setdefault((each["data"], each["algorithm"]), []).append(each["run"])
+    differing = {group: _differing([found.settings[run] for run in runs]) for group, runs in groups.items()}
     rows = [["run", "data", "algorithm", "setting", "seed", "status", "loss", "metric", *CHECKPOINTS]]
-    for each in listed:
-        more = {name: named[each["run"]].get(name) for name in differing[each["data"], each["algorithm"]]}
+    for each in found.summaries:
+        options = {name: found.settings[each["run"]].get(name) for name in differing[each["data"], each["algorithm"]]}
         rows.append(
             [
                 each["run"][:SHORT],
                 f"{each['data']} (SYNTHETIC)" if each["synthetic"] else each["data"],
                 each["algorithm"],
-                " ".join(f"{name}={_bare(value)}" for name, value in (each["setting"] | more).items()),
+                " ".join(f"{name}={brief(value)}" for name, value in (each["setting"] | options).items()),
                 str(each["seed"]),
                 each["status"],
                 number(each["loss"]),
@@ -74,23 +77,25 @@ def of_runs(listed: Sequence[Mapping[str, Any]], named: Mapping[str, Mapping[str
     yield from aligned(rows)
 
 
-def _differing(named: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of what decides a run the names, other than hyper-parameters and seeds, that differ among these."""
-    first = named[0]
+def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of options (not hyper-parameters or seeds) that differ between runs."""
+    first = settings[0]
     return [
         name
         for name in first
-        if (name == "model" or "." in name) and any(each.get(name) != first[name] for each in named)
+        if (name == "model" or "." in name) and any(each.get(name) != first[name] for each in settings)
     ]
 
 
 def of_run(record: Mapping[str, Any]) -> Iterator[str]:
-    """A record in full."""
-    spec, versions, travels, bad = record["spec"], record["versions"], record["communication"], record["diverged"]
-    state = f"diverged in round {bad['round']}: {bad['what']} of client {bad['client']}" if bad else record["status"]
+    """Yield a complete record line by line."""
+    spec, versions, floats, diverged = (record[key] for key in ("spec", "versions", "communication", "diverged"))
+    state = record["status"]
+    if diverged:
+        state = f"diverged in round {diverged['round']} at client {diverged['client']}: {diverged['what']}"
     yield f"Run {record['run']}, {state}{', on SYNTHETIC DATA' if record['synthetic'] else ''}"
     yield ""
-    facts = {
+    about = {
         "data": _choice(spec["data"]),
         "fingerprint": spec["data"]["fingerprint"],
         "algorithm": _choice(spec["algorithm"]),
@@ -98,10 +103,11 @@ def of_run(record: Mapping[str, Any]) -> Iterator[str]:
         "setting": _settings(spec["hyperparameters"]),
         "budget": _settings(spec["budget"]),
         "seed": str(spec["seed"]),
-        "travels": f"{number(travels['up'])} floats up, {number(travels['down'])} down, each client and round",
-        "made": f"{record['path']}, by silobench {versions['silobench']} with torch {versions['torch']}",
+        "communication": f"{number(floats['up'])} floats uploaded, {number(floats['down'])} downloaded "
+        "per client and round",
+        "made by": f"silobench {versions['silobench']} with torch {versions['torch']} ({record['path']})",
     }
-    yield from (f"  {line}" for line in aligned([[name, value] for name, value in facts.items()]))
+    yield from (f"  {line}" for line in aligned([[name, value] for name, value in about.items()]))
     for metric in dict.fromkeys(metric for _, _, _, metric, _ in record["scores"]):
         yield ""
         yield f"{metric} on test samples"
@@ -111,7 +117,7 @@ def of_run(record: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {line}" for line in aligned(_losses(record), numbers_from=0))
     for metric, points in record["curves"].get("scores", {}).items():
         yield ""
-        yield f"{metric} on test samples by rounds finished"
+        yield f"{metric} on test samples by finished rounds"
         rows = zip(map(str, record["curves"]["rounds"]), points, strict=True)
         table = [["rounds", *record["clients"]], *([rounds, *map(number, values)] for rounds, values in rows)]
         yield from (f"  {line}" for line in aligned(table, numbers_from=0))
@@ -127,12 +133,12 @@ def _choice(part: Mapping[str, Any]) -> str:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    """What is set, without what is None."""
-    return ", ".join(f"{name} = {shown(value)}" for name, value in values.items() if value is not None)
+    """Return all settings that are not None."""
+    return ", ".join(f"{name} = {exact(value)}" for name, value in values.items() if value is not None)
 
 
 def _scores(record: Mapping[str, Any], metric: str) -> list[list[str]]:
-    """A row for each client, and each client's model on another one, with a column for each checkpoint kept."""
+    """Return a row per client, a row per model tested on another client, and their mean; a column per checkpoint."""
     from bench.sweep.reading import means
 
     clients, sizes = record["clients"], record["test_sizes"]
@@ -144,13 +150,14 @@ def _scores(record: Mapping[str, Any], metric: str) -> list[list[str]]:
             rows.setdefault((client if pooled else model, client), {})[checkpoint] = value
     table = [["client", "samples", *kept]]
     for (model, client), values in sorted(rows.items(), key=lambda row: (row[0][0] != row[0][1], row[0])):
-        who = clients[client] if model == client else f"{clients[client]}, model of {clients[model]}"
-        table.append([who, str(sizes[client]), *(number(values.get(rule)) for rule in kept)])
+        name = clients[client] if model == client else f"{clients[client]}, model of {clients[model]}"
+        table.append([name, str(sizes[client]), *(number(values.get(rule)) for rule in kept)])
     mean = {} if record["status"] == "diverged" else means(record, metric)
     return [*table, ["mean of own models", "", *(number(mean.get(rule)) for rule in kept)]]
 
 
 def _losses(record: Mapping[str, Any]) -> list[list[str]]:
+    """Return a row per round: the weighted mean loss and each client's loss."""
     known = [loss for loss in record["aggregated"] if loss is not None]
     table = [["round", "all", *record["clients"]]]
     for round_, (mean, losses) in enumerate(zip(record["aggregated"], record["validation"], strict=True)):
@@ -160,40 +167,6 @@ def _losses(record: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _last(record: Mapping[str, Any], rounds: Sequence[Sequence[Any]]) -> list[list[str]]:
-    """What an algorithm watched of each client, a number or a list of them."""
+    """Return a traced quantity after the last round: a row per client, one or several numbers each."""
     values = (value if isinstance(value, list) else [value] for value in rounds[-1])
     return [[client, *map(number, each)] for client, each in zip(record["clients"], values, strict=False)]
-
-
-def aligned(rows: Iterable[Sequence[str]], numbers_from: int | None = None) -> list[str]:
-    """Rows as lines whose columns stand below each other; those from ``numbers_from`` on end below each other."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=False)]
-
-    def line(row: Sequence[str]) -> str:
-        cells = (
-            cell.ljust(width) if numbers_from is None or place < numbers_from else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        return "  ".join(cells).rstrip()
-
-    return [line(row) for row in rows]
-
-
-def count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-
-
-def shown(value: Any) -> str:
-    """A value as in a study file, to its last digit."""
-    short = f"{value:g}" if isinstance(value, float) else ""
-    return short if short and float(short) == value else json.dumps(value, ensure_ascii=False)
-
-
-def _bare(value: Any) -> str:
-    """A value in a few letters."""
-    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else shown(value)

@@ -1,0 +1,43 @@
+"""Options, defaults and exit statuses that several commands share."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench.types import SpecError
+
+INCOMPLETE = 3  # exit status: a table was written with missing or diverged cells
+INTERRUPTED = 130  # exit status: stopped by Ctrl-C, the convention of shells
+PAPER = "paper"  # the profile that changes nothing in the study file
+STORE, OUT, SITE = Path("results/runs"), Path("results/tables"), Path("results/report")
+
+StudyArgument = Annotated[Path, typer.Argument(help="Path of a study file (TOML).", show_default=False)]
+StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records of finished runs.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for tables and figures.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", help="Folder of raw data files; searched before $BENCH_DATA.", show_default=False),
+]
+ProfileOption = Annotated[
+    str, typer.Option("--profile", help="Profile of the study, such as a shorter version; see `silobench list tables`.")
+]
+PartialOption = Annotated[
+    bool,
+    typer.Option("--partial", help="Compute ranks over the data sets that are available; mark the table as PARTIAL."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """Split ``name=value``; read the value as TOML, or as text if it is not TOML."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SpecError(f"{text!r}: expected name=value")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value

@@ -1,0 +1,77 @@
+"""Commands that re-run published results: `reproduce-table`, `reproduce-figure` and `reproduce-paper`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bench import reproduce
+from bench.cli.options import (
+    INCOMPLETE,
+    OUT,
+    PAPER,
+    STORE,
+    DataOption,
+    OutOption,
+    PartialOption,
+    ProfileOption,
+    StoreOption,
+)
+from bench.cli.training import TrainingOptions, with_training_options
+from bench.reproduce import Folders
+
+QUICKSTART = "quickstart"
+
+
+@with_training_options
+def reproduce_table(
+    table: Annotated[str, typer.Argument(help="Name from `silobench list tables`.")] = QUICKSTART,
+    store: StoreOption = STORE,
+    out: OutOption = OUT,
+    data: DataOption = None,
+    profile: ProfileOption = PAPER,
+    partial: PartialOption = False,
+    *,
+    training: TrainingOptions,
+) -> None:
+    """Re-run a published table and compare it with print; finished runs are not repeated."""
+    _reproduce("tables", table, profile, Folders(store, out, data), training, partial=partial)
+
+
+@with_training_options
+def reproduce_figure(
+    figure: Annotated[str, typer.Argument(help="Name from `silobench list figures`.", show_default=False)],
+    store: StoreOption = STORE,
+    out: OutOption = OUT,
+    data: DataOption = None,
+    profile: ProfileOption = PAPER,
+    partial: PartialOption = False,
+    *,
+    training: TrainingOptions,
+) -> None:
+    """Re-run a published figure; finished runs are not repeated."""
+    _reproduce("figures", figure, profile, Folders(store, out, data), training, partial=partial)
+
+
+@with_training_options
+def reproduce_paper(
+    paper: Annotated[str, typer.Argument(help="Folder of experiments/, e.g. fenda.", show_default=False)],
+    store: StoreOption = STORE,
+    out: OutOption = OUT,
+    data: DataOption = None,
+    profile: ProfileOption = PAPER,
+    *,
+    training: TrainingOptions,
+) -> None:
+    """Re-run every table and figure of a paper whose data are on this machine; name those left out."""
+    folders = Folders(store, out, data)
+    if not reproduce.reproduce_paper(paper, profile, folders, training.runners(folders)):
+        raise typer.Exit(INCOMPLETE)
+
+
+def _reproduce(
+    kind: reproduce.Kind, name: str, profile: str, folders: Folders, training: TrainingOptions, *, partial: bool
+) -> None:
+    if not reproduce.reproduce(kind, name, profile, folders, training.runners(folders), partial=partial):
+        raise typer.Exit(INCOMPLETE)
