@@ -55,7 +55,7 @@ def test_every_run_batch_is_kept_and_told_of(store):
     executor = Scripted()
     train(executor, RUN_BATCHES, store, events.append)
     assert on_record(store) == once(*RUN_BATCHES)
-    assert [(each["run_batch"], each["machine"]) for each in store.costs()] == [
+    assert [(each["population"], each["machine"]) for each in store.costs()] == [
         (each.name, "Plan9 mips, 64 cores") for each in RUN_BATCHES
     ]
     assert [event["event"] for event in events] == ["planned", *["begun", "finished"] * 3]

@@ -175,7 +175,7 @@ def test_damaged_costs_are_left_out(store):
     file = store.path / "costs.jsonl"
     first, second, third = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(first + second.replace(b"{", b"\xff") + b"7\n{}\n" + third[:-9])
-    assert [cost["run_batch"] for cost in store.costs()] == [json.loads(first)["run_batch"]]
+    assert [cost["population"] for cost in store.costs()] == [json.loads(first)["population"]]
 
 
 def test_records_of_a_later_format_are_refused(store):
