@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 from bench import extensions
@@ -24,7 +24,7 @@ from bench.types import SpecError, nearest
 Kind = Literal["algorithms", "datasets", "models"]
 Registered = TypeVar("Registered")
 PACKAGE = Path(__file__).parent
-# datasets/ is no package: its files become modules of one that is not there.
+# datasets/ is not a package: its files are imported as modules of a namespace package made below.
 MODULES: dict[Kind, str] = {"algorithms": "bench.algorithms", "models": "bench.models", "datasets": "bench._datasets"}
 
 
@@ -257,18 +257,18 @@ def _literal(file: Path, option: str, value: ast.expr) -> Any:
 def load(kind: Kind, name: str) -> Any:
     """The class or function registered as ``name``; raises :class:`SpecError` naming the nearest known one."""
     entry = _entry(kind, name)
-    return getattr(_module(entry.module, entry.file), entry.definition)
+    return getattr(importlib.import_module(entry.module), entry.definition)
 
 
-def _module(name: str, file: Path) -> ModuleType:
-    if not name.startswith(MODULES["datasets"]):
-        return importlib.import_module(name)
-    # By path: a package called `datasets` would shadow Hugging Face's for whoever runs from the checkout.
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+def _add_datasets_package() -> None:
+    """Make the data sets' folder importable as ``bench._datasets``.
+
+    A checkout has the folder beside the package, where a package called ``datasets`` would hide Hugging Face's.
+    """
+    name = MODULES["datasets"]
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [str(folder("datasets"))]
+    sys.modules.setdefault(name, module_from_spec(spec))
+
+
+_add_datasets_package()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from bench._datasets import uci_heart
 from sklearn.model_selection import train_test_split
 
-from bench.data import uci_heart
 from bench.registry import register
 from bench.types import Client, Federation, SpecError, Split, nearest
 

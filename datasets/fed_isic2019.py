@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from bench._datasets import isic2019
 
-from bench.data import isic2019
 from bench.data.readers.images import Normalise
 from bench.data.readers.photographs import Augment, CentreCrop
 from bench.registry import register

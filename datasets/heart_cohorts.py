@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from bench._datasets import uci_heart
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bench.data import uci_heart
 from bench.data.files.cache import remembered
 from bench.data.files.download import Asset, locate
 from bench.data.readers.tables import read_numbers

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from bench._datasets import isic2019
 from sklearn.model_selection import train_test_split
 
-from bench.data import isic2019
 from bench.data.readers.images import Normalise
 from bench.data.readers.photographs import Augment, CentreCrop
 from bench.registry import register

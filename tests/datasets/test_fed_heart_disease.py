@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from bench._datasets import uci_heart
 from sklearn.model_selection import train_test_split
 
-from bench.data import load_dataset, uci_heart
+from bench.data import load_dataset
 from bench.registry import load
 from bench.types import Federation, SpecError
 

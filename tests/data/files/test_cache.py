@@ -227,7 +227,7 @@ def test_a_change_that_leaves_no_trace_is_found_by_a_thorough_look(tmp_path: Pat
 PROCESS = """
 import os, sys, time
 from pathlib import Path
-from bench.data import cache
+from bench.data.files import cache
 log, source, patience = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
 def fill(arrays):
     with log.open("a") as file:
@@ -256,6 +256,7 @@ def test_processes_at_the_same_time_prepare_once(tmp_path: Path):
 def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path, folder: Path):
     killed = process(tmp_path / "log", tmp_path / "raw", 60)
     while not (tmp_path / "log").exists():
+        assert killed.poll() is None, killed.communicate()
         time.sleep(0.01)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()

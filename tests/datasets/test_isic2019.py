@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from bench._datasets import isic2019
 from PIL import Image
 
-from bench.data import isic2019, load_dataset
+from bench.data import load_dataset
 from bench.data.readers import photographs
 from bench.registry import load
 from bench.types import DataError

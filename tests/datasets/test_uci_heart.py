@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bench._datasets.uci_heart import ASSETS, complete, parse
 
-from bench.data.uci_heart import ASSETS, complete, parse
 from bench.types import DataError
 
 ROW = "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,0\n"
