@@ -1,9 +1,9 @@
-"""Time of a client's local step, for every algorithm: stacked and looped by silobench, and in a plain PyTorch loop.
+"""Time per local step of every algorithm: stacked, looped, and in a plain PyTorch loop.
 
-The plain loops are those of tests/reference, which the engine must equal: one client after another, torch's own
-optimisers. A time is that of a whole round (local steps, aggregation, validation, checkpoints) over the number of local
-steps of all runs and clients; an algorithm that tunes before every validation pays for it on both sides. The rounds
-between the first and the last are timed: the first has the tracing, which a study pays once.
+The plain loops are those of tests/reference, which the engine must equal: one client after another, with torch's own
+optimisers. A time is that of a whole round (local steps, aggregation, validation, checkpoints) divided by the number of
+local steps of all runs and clients. If an algorithm tunes before every validation, both sides include the tuning. The
+first and the last round are not timed: the first includes tracing, which a study pays once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from bench.train.path import ExecutionPath
 from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
 
 TURNS = 3
-# Of every validation loss, silobench and plain loop. Most differ by 1e-7; FedAdam's tau of 1e-9 makes whole steps of
-# what rounding leaves of weights that hardly moved.
+# Largest difference of a validation loss between silobench and the plain loop. Most differ by 1e-7; FedAdam's tau of
+# 1e-9 turns rounding errors of almost unchanged weights into whole steps.
 AGREEMENT = 5e-3
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: the plain loop runs the first of all learning rates and seeds, the stack all of them."""
+    """A measured task: the plain loop runs the first learning rate and seed, the stack runs all of them."""
 
     title: str
     federation: Federation
@@ -48,7 +48,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Line:
-    """Microseconds per local step of a client, of every turn; ``taken`` is the way silobench goes unless told."""
+    """Microseconds per local step of a client, for every turn; ``taken`` is the path that silobench chooses."""
 
     algorithm: str
     plain: Sequence[float]
@@ -58,7 +58,7 @@ class Line:
 
 
 def tasks(tabular: Federation, images: Federation) -> list[Task]:
-    """A table and pictures, with a small model and a CNN."""
+    """Return a tabular task with a small model and an image task with a CNN."""
     return [
         Task(
             "Fed-Heart-Disease, mlp with 10 hidden units, mini-batches of 4", tabular, "mlp",
@@ -73,7 +73,7 @@ def tasks(tabular: Federation, images: Federation) -> list[Task]:
 
 
 def measure(task: Task, algorithm: str) -> Line:
-    """The times of one algorithm; raises :class:`SilobenchError` if silobench and the plain loop disagree."""
+    """Measure one algorithm; raise :class:`SilobenchError` if silobench and the plain loop disagree."""
     reference = importlib.import_module(f"tests.reference.{algorithm}")
     kind = load("algorithms", algorithm)
     budget = dataclasses.replace(task.budget, optimizer=kind.optimizers[-1])
@@ -84,7 +84,7 @@ def measure(task: Task, algorithm: str) -> Line:
     def ours(
         path: ExecutionPath, runs: int, seeds: Sequence[int], rounds: int = budget.rounds
     ) -> tuple[float, Outcome]:
-        """Seconds per round, and the outcome of the first run."""
+        """Return seconds per round, and the outcome of the first run."""
         ends: list[float] = []
         trained = engine.run(
             task.federation, algorithm=algorithm, algorithm_options=getattr(reference, "OPTIONS", {}), model=model,
@@ -113,7 +113,7 @@ def measure(task: Task, algorithm: str) -> Line:
 def _plain(
     reference: ModuleType, task: Task, budget: Budget, model: torch.nn.Module, pooled: bool
 ) -> Callable[[int, Outcome], tuple[float, Any]]:
-    """The plain loop over a run's first rounds, its mini-batches drawn: seconds per round, and validation losses."""
+    """Return the plain loop with mini-batches drawn; it returns seconds per round, and validation losses."""
     from tests.train.toy import sites
 
     federation = task.federation
@@ -131,7 +131,7 @@ def _plain(
         return time.perf_counter() - began, trace.validation
 
     def plain(rounds: int, outcome: Outcome) -> tuple[float, Any]:
-        # What comes after the last round, and before the first, is in both.
+        # The difference removes the time before the first and after the last round.
         (short, _), (long, losses) = timed(1, outcome), timed(rounds, outcome)
         return (long - short) / max(rounds - 1, 1), losses
 
@@ -144,12 +144,12 @@ def _agree(task: Task, algorithm: str, outcomes: Iterable[Outcome], losses: Any)
         if not difference <= AGREEMENT:
             raise SilobenchError(
                 f"{algorithm} on {task.title}: validation losses of silobench ({outcome.path}) and the plain loop "
-                f"differ by {difference:.2g}, expected at most {AGREEMENT:g}; mend that before measuring speed"
+                f"differ by {difference:.2g}, expected at most {AGREEMENT:g}; fix this before measuring speed"
             )
 
 
 def measure_all(measured: Iterable[Task], algorithms: Iterable[str] | None = None) -> dict[str, list[Line]]:
-    """The lines of every task, by its title."""
+    """Measure every task and algorithm; return lines by the title of the task."""
     names = list(catalogue("algorithms") if algorithms is None else algorithms)
     found: dict[str, list[Line]] = {}
     for task, name in product(measured, names):
@@ -158,20 +158,20 @@ def measure_all(measured: Iterable[Task], algorithms: Iterable[str] | None = Non
 
 
 def markdown(lines: dict[str, list[Line]]) -> str:
-    """A table for every task."""
+    """Return one table per task."""
     text = [
         "## By algorithm",
         "",
-        "Microseconds per local step of one client: in the plain loops of `tests/reference`, and by silobench stacked "
-        "(all learning rates and seeds at once) and looped (one run). Medians of the turns; a ratio is the median of "
-        f"the {TURNS} turns' ratios. The first round, in which silobench traces, is not counted.",
+        "Microseconds per local step of one client: in the plain loops of `tests/reference`, and with silobench "
+        "stacked (all learning rates and seeds at once) and looped (one run). Times are medians over turns; a ratio is "
+        f"the median of the {TURNS} turns' ratios. The first round, in which silobench traces, is not counted.",
     ]
     for title, rows in lines.items():
         text += [
             "",
             f"### {title}",
             "",
-            "| algorithm | plain loop | stack | times faster | loop | times faster | silobench takes |",
+            "| algorithm | plain loop | stack | times faster | loop | times faster | silobench chooses |",
             "|---|---:|---:|---:|---:|---:|---|",
         ]
         text += [f"| {' | '.join(_cells(row))} |" for row in rows]

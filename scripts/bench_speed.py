@@ -1,10 +1,12 @@
-"""Speed, measured in one run and written to results/benchmarks/: against a plain PyTorch loop, and of a whole study.
+"""Speed benchmark: silobench compared with a plain PyTorch loop, and the time of a whole study.
 
-Everything of silobench counts: choosing stack or loop, tracing, validation, checkpoints, testing. The plain loop
-(plain_loop.py) trains and validates only, and its mini-batches are drawn before its clock starts. Both use one
-thread and must agree in every validation loss. They are timed in turns, and a ratio is the median over the turns,
-so that other work on the machine falls on both. A bar that is missed is marked; the exit status stays 0. A second
-table has every algorithm, stacked and in a plain loop (algorithm_speed.py).
+    python scripts/bench_speed.py
+
+Writes results/benchmarks/speed.md and speed.json. The time of silobench includes choosing stack or loop, tracing,
+validation, checkpoints and testing. The plain loop (plain_loop.py) only trains and validates, and its mini-batches are
+drawn before the clock starts. Both use one thread and must agree in every validation loss. They are timed in turns, and
+a ratio is the median over turns, so that other work on the machine affects both. A missed bar is marked; the exit
+status stays 0. A second table has every algorithm, stacked and in a plain loop (algorithm_speed.py).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Spl
 OUT = Path(__file__).parent.parent / "results" / "benchmarks"
 SILOBENCH = Path(sys.executable).with_name("silobench")
 TURNS = 5
-AGREEMENT = 1e-4  # of every validation loss, silobench and plain loop
+AGREEMENT = 1e-4  # largest difference of a validation loss between silobench and the plain loop
 RATES = (0.1, 0.01, 1e-3, 1e-4, 1e-5)  # FENDA-FL, Table 5
 SEEDS = (2021, 2022, 2023, 2024, 2025)
 Result = TypeVar("Result")
@@ -50,7 +52,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Seconds:
-    """How long something took: on the clock, and on the processor (less disturbed by other work)."""
+    """Wall-clock time and CPU time (less disturbed by other work), in seconds."""
 
     wall: float
     cpu: float
@@ -58,7 +60,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; ``value`` is to be at most, or at least, ``bar``."""
+    """One line of the table; ``value`` must be at most, or at least, ``bar``."""
 
     measured: str
     value: float
@@ -89,7 +91,7 @@ def timed(work: Callable[[], Result]) -> tuple[Seconds, Result]:
 
 
 def sites(federation: Federation, budget: Budget, seed: int) -> list[Site]:
-    """The mini-batches that the engine shows every client, as row numbers."""
+    """Return the mini-batches that the engine gives every client, as row numbers."""
     made = []
     for c, client in enumerate(federation.clients):
         train, held_out = schedule.split(len(client.train), budget.validation, seed, c)
@@ -103,7 +105,7 @@ def sites(federation: Federation, budget: Budget, seed: int) -> list[Site]:
 
 
 def initial(federation: Federation, model: str, seed: int) -> torch.nn.Module:
-    """The model that the engine begins a run of this seed with."""
+    """Return the initial model of the engine for this seed."""
     with torch_seed(derive("initial weights", seed)):
         return engine.build_model(model, federation)
 
@@ -113,16 +115,17 @@ def agree(outcome: Outcome, losses: list[list[float]]) -> None:
     if not difference <= AGREEMENT:
         raise SilobenchError(
             f"seed {outcome.seed}, {dict(outcome.hyperparameters)}: validation losses of silobench and the plain loop "
-            f"differ by {difference:.2g}, expected at most {AGREEMENT:g}; mend that before measuring speed"
+            f"differ by {difference:.2g}, expected at most {AGREEMENT:g}; fix this before measuring speed"
         )
 
 
 def ratios(
     ours: Callable[[], list[Outcome]], plain: Callable[[Outcome], Callable[[], list[list[float]]]]
 ) -> tuple[list[Seconds], list[Seconds], str]:
-    """Times of all runs with silobench, of the plain loop over one of them (another each turn) scaled to all, the path.
+    """Return times of all runs with silobench, times of the plain loop scaled to all runs, and the path.
 
-    ``plain`` prepares the loop of a run. What only a process's first call costs is paid before.
+    The plain loop trains one run per turn, another each time; ``plain`` prepares the loop of a run. One call of each
+    before the measurement excludes the costs of a process's first call.
     """
     outcomes = ours()
     plain(outcomes[0])()
@@ -138,7 +141,7 @@ def ratios(
 
 
 def quotient(above: Sequence[Seconds], below: Sequence[Seconds]) -> tuple[float, float]:
-    """The medians over turns of above / below, by the clock and by the processor."""
+    """Return the medians over turns of above / below, by wall-clock time and by CPU time."""
     turns = list(zip(above, below, strict=True))
     return statistics.median(a.wall / b.wall for a, b in turns), statistics.median(a.cpu / b.cpu for a, b in turns)
 
@@ -187,7 +190,7 @@ def _grid(
 
 
 def images(clients: int = 2, train: int = 800, test: int = 64) -> Federation:
-    """SYNTHETIC grey images (28 x 28) of ten classes: noise around one random image per class."""
+    """Return SYNTHETIC grey images (28 x 28) of ten classes: noise around one random image per class."""
     generator = torch.Generator().manual_seed(0)
     classes = torch.randn(10, 1, 28, 28, generator=generator)
 
@@ -200,7 +203,7 @@ def images(clients: int = 2, train: int = 800, test: int = 64) -> Federation:
 
 
 def cnn_run() -> Row:
-    federation, lr = images(), 1e-3  # faster learning would blow rounding up beyond AGREEMENT
+    federation, lr = images(), 1e-3  # with a larger rate, rounding differences exceed AGREEMENT
     budget = Budget(rounds=8, local_steps=50, batch_size=64, optimizer="sgd")
 
     def ours() -> list[Outcome]:
@@ -222,16 +225,17 @@ def cnn_run() -> Row:
 
 
 def global_layers() -> list[Row]:
-    """The two studies of Global Layers against what the authors' code takes."""
+    """Compare the two studies of Global Layers with the time of the authors' code."""
     hearts, (covertype, plain) = global_layers_speed.heart(), global_layers_speed.covertype()
-    title = "Global Layers on the hearts: 101 seeds x 3 methods, trained and scored, on 2 cores"
+    title = "Global Layers on three heart cohorts: 101 seeds x 3 methods, trained and scored, on 2 cores"
     how = "half of the CPU time, scaled from {} and {} seeds".format(*global_layers_speed.SEEDS)
-    seed = "Global Layers on Covertype: a seed trained and scored, on one core"
+    seed = "Global Layers on Covertype: one seed, trained and scored, on one core"
     return [
         Row(title, hearts / 2, "s", 240, note=how),
-        Row(seed, covertype, "s", 123, note="CPU time; the bar is a third of the authors' on another machine"),
+        Row(seed, covertype, "s", 123, note="CPU time; the bar is a third of the authors' time on another machine"),
         Row(seed, covertype / plain, "times as long", 1 / 3, note=(
-            f"as training alone in torch's own layers, {plain:.0f} s, scaled from {global_layers_speed.ROUNDS} rounds"
+            f"compared with training alone in torch's own layers, {plain:.0f} s, "
+            f"scaled from {global_layers_speed.ROUNDS} rounds"
         )),
     ]  # fmt: skip
 
@@ -240,7 +244,7 @@ def global_layers() -> list[Row]:
 
 
 def heart_study() -> list[Row]:
-    """`silobench sweep` over the whole study: every method's search, all tables and figures, from an empty store."""
+    """Time `silobench sweep` on the whole study: every search, all tables and figures, from an empty store."""
     study = folder("experiments") / "fenda" / "heart.toml"
     with tempfile.TemporaryDirectory() as name:
         temporary = Path(name)
@@ -270,7 +274,7 @@ def heart_study() -> list[Row]:
 
 
 def start(*arguments: str) -> Row:
-    """The median over fresh processes of a command's whole time."""
+    """Return the median time of a command over new processes."""
     times = [
         timed(lambda: subprocess.run([SILOBENCH, *arguments], check=True, stdout=subprocess.DEVNULL))[0]
         for _ in range(TURNS)
@@ -278,7 +282,7 @@ def start(*arguments: str) -> Row:
     return Row(f"`silobench {' '.join(arguments)}`", statistics.median(spent.wall for spent in times), "s", 0.5)
 
 
-# What is written ------------------------------------------------------------------------------------------------
+# Output ------------------------------------------------------------------------------------------------
 
 
 def machine() -> dict[str, Any]:
@@ -293,14 +297,14 @@ def machine() -> dict[str, Any]:
 
 
 def markdown(facts: dict[str, Any], rows: Sequence[Row]) -> str:
-    """The table, with the machine it was measured on."""
+    """Return the table with a description of the machine."""
     lines = [
         "# Speed",
         "",
         f"Measured in one run of `make bench`: {facts['system']}, {facts['cores']} cores, Python {facts['python']}, "
         f"torch {facts['torch']}, {facts['threads']} thread; load of the machine before: {facts['load']:.1f}. "
-        f"A time is the median of its turns, a ratio the median of the turns' ratios; silobench and the plain loop run "
-        f"in one process that keeps freed memory. `load` is that of the machine's last minute, measuring included.",
+        f"A time is the median over turns, a ratio the median of the turns' ratios. silobench and the plain loop run "
+        f"in one process that keeps freed memory. `load` is the machine's load in the last minute, this process included.",
         "",
         "| measured | path | silobench | plain loop | result | by CPU time | bar | met | load |",
         "|---|---|---:|---:|---:|---:|---:|---|---:|",

@@ -1,8 +1,8 @@
-"""What a sweep costs beyond its training: overhead per run, restart, plan accuracy, scaling over workers.
+"""Overhead of a sweep: time per run, restart, accuracy of the plan, scaling over workers.
 
     python scripts/bench_sweep.py
 
-writes results/benchmarks/sweep.md and sweep.json. Ratios are of one run on one machine; nothing here is a test.
+Writes results/benchmarks/sweep.md and sweep.json. Ratios come from one run on one machine; nothing here is a test.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ OVERHEAD = Path(__file__).with_name("runner_overhead.py")
 
 
 def output(*command: Any, **environment: str) -> str:
-    """What a command prints."""
+    """Run a command and return its standard output."""
     return subprocess.run(
         list(map(str, command)), check=True, capture_output=True, text=True, env={**os.environ, **environment}, cwd=ROOT
     ).stdout
 
 
 def seconds(*command: Any, **environment: str) -> float:
-    """Wall clock of a command."""
+    """Run a command and return its wall-clock time in seconds."""
     begin = time.perf_counter()
     output(*command, **environment)
     return time.perf_counter() - begin
 
 
 def overhead() -> dict[str, float]:
-    """Milliseconds of the runner per run when training takes none: 4,000 runs in run batches of 10, by workers."""
+    """Measure the runner's milliseconds per run without training, by workers: 4,000 runs in run batches of 10."""
     return {str(workers): float(output(sys.executable, OVERHEAD, workers)) for workers in (0, 1, 4, 16)}
 
 
 def restart(room: Path) -> dict[str, float]:
-    """Seconds until a finished study is at its tables again, and until 10,000 records are listed."""
+    """Measure seconds until a finished study makes its tables again, and until 10,000 records are listed."""
     study = room / "study.toml"
     study.write_text(
         'title = "A thousand runs"\nseeds = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n[data]\nname = "digits"\n'
@@ -57,7 +57,7 @@ def restart(room: Path) -> dict[str, float]:
     sweep = (SILOBENCH, "sweep", study, "--store", room / "thousand", "--out", room / "out", "--quiet")
     first = seconds(*sweep)
     again = min(seconds(*sweep) for _ in range(3))
-    seconds(sys.executable, TOY, room / "many", "--run batches", 1000, "--runs", 10, "--seconds", 0)
+    seconds(sys.executable, TOY, room / "many", "--run-batches", 1000, "--runs", 10, "--seconds", 0)
     begin = time.perf_counter()
     records = len(Store(room / "many").records())
     read = time.perf_counter() - begin
@@ -66,19 +66,19 @@ def restart(room: Path) -> dict[str, float]:
 
 
 def plan(room: Path) -> dict[str, float]:
-    """Estimated and real seconds of the quickstart's training, imports included; nothing is remembered before."""
+    """Measure estimated and real seconds of the quickstart's training, imports included, with an empty cache."""
     cache = {"BENCH_CACHE": str(room / "cache")}
     begin = time.perf_counter()
     told = output(SILOBENCH, "plan", QUICKSTART, "--store", room / "planned", "--json", **cache)
     planning = time.perf_counter() - begin
     sweep = (SILOBENCH, "sweep", QUICKSTART, "--store", room / "planned", "--out", room / "out", "--quiet")
-    output(*sweep, **cache)  # where the plan has left what it knows of the data
+    output(*sweep, **cache)  # the plan has stored the metadata of the data here
     real = sum(cost["seconds"] for cost in Store(room / "planned").costs())
     return {"planning": planning, "estimated": json.loads(told)["seconds"], "real": real}
 
 
 def scaling(room: Path) -> dict[str, float]:
-    """Seconds of the quickstart in this many worker processes, start of the workers included."""
+    """Measure seconds of the quickstart by number of worker processes, their start included."""
     return {
         str(workers): seconds(SILOBENCH, "sweep", QUICKSTART, "--store", room / f"scaled{workers}", "--out",
                               room / "out", "--quiet", "--workers", workers)
@@ -98,16 +98,16 @@ def main() -> None:
         }
     again, planned, scaled = found["restart"], found["plan"], found["scaling"]
     rows = "".join(f"| {workers} | {each:.2f} |\n" for workers, each in found["overhead_ms"].items())
-    text = f"""# What a sweep costs beyond its training
+    text = f"""# Overhead of a sweep
 
-{found["machine"]}; written by `make bench`.
+{found["machine"]}; measured by `make bench`.
 
-| worker processes (0: none) | overhead per run once all have started, ms |
+| worker processes (0: none) | overhead per run after all have started, ms |
 |---|---|
 {rows}
 | | |
 |---|---|
-| a finished study of 1,000 runs, again | {again["again"]:.2f} s (the first time {again["first"]:.1f} s) |
+| a finished study of 1,000 runs, repeated | {again["again"]:.2f} s (first time {again["first"]:.1f} s) |
 | {again["records"]:,} records read and checked / listed by `silobench runs` \
 | {again["read"]:.2f} s / {again["listed"]:.2f} s |
 | quickstart: estimated / real training | {planned["estimated"]:.1f} s / {planned["real"]:.1f} s, \

@@ -1,8 +1,8 @@
-"""What Global Layers' two studies cost on this machine, in CPU time.
+"""CPU time of the two studies of Global Layers on this machine.
 
-The times to beat are of the authors' code, on one core of another machine: 25 minutes of training for 101 seeds and
-three methods on the hearts, 368 s of training for a seed of a federated method on Covertype. On this machine a plain
-loop in torch's own layers (plain_transformer.py) stands for it.
+The authors' code took, on one core of another machine, 25 minutes of training for 101 seeds and three methods on the
+heart cohorts, and 368 s of training for one seed of a federated method on Covertype. On this machine, a plain loop in
+torch's own layers (plain_transformer.py) takes its place.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bench.sweep import work
 from bench.sweep.study import run_batches
 
 METHODS = ("local", "fedavg", "gl")
-SEEDS = (1, 5)  # of the short runs on the hearts
-ROUNDS = 3  # of the plain loop on Covertype
+SEEDS = (1, 5)  # of the short runs on the heart cohorts
+ROUNDS = 3  # rounds of the plain loop on Covertype
 
 
 def heart() -> float:
-    """CPU seconds of all seeds and three methods on the hearts, loaded, trained and scored.
+    """Estimate CPU seconds of all seeds and three methods on the heart cohorts: loading, training and scoring.
 
-    What has to be done once counts once: every further seed takes a share of what runs of two sizes differ in.
+    Costs that arise once count once; the difference between runs of two sizes gives the cost of each further seed.
     """
     study = _study("heart", METHODS)
     first, small, large = (_trained(replace(study, seeds=study.seeds[:n])) for n in (SEEDS[0], *SEEDS))
@@ -35,7 +35,7 @@ def heart() -> float:
 
 
 def covertype() -> tuple[float, float]:
-    """CPU seconds of one seed of Global Layers on Covertype: of silobench's, and of the plain loop's training."""
+    """Return CPU seconds of one seed of Global Layers on Covertype: silobench, and training in the plain loop."""
     study = _study("covertype-prepared", ["gl"])
     method = study.methods["gl"]
     federation = load_dataset(method.data.name, None, **method.data.options)
@@ -50,19 +50,19 @@ def covertype() -> tuple[float, float]:
 
 
 def _study(name: str, methods: Sequence[str]) -> StudySpec:
-    """The study's methods without its tables."""
+    """Return the study with these methods and without its tables."""
     study = read(folder("experiments") / "global_layers" / f"{name}.toml")
     return replace(study, methods={method: study.methods[method] for method in methods}, tables={}, figures={})
 
 
 def _trained(study: StudySpec) -> float:
-    """CPU seconds of this process for all runs of a study, from files to scores."""
+    """Return CPU seconds of this process for all runs of a study, from files to scores."""
     planned, _ = run_batches(study, {})
     return _spent(lambda: [work.train(run_batch, work.Site(None, None)) for run_batch in planned])
 
 
 def _spent(do: Callable[[], object]) -> float:
-    """CPU seconds of this process."""
+    """Return CPU seconds of this process for a call."""
     begun = time.process_time()
     do()
     return time.process_time() - begun

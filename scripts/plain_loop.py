@@ -1,9 +1,9 @@
-"""One run as one would write it without silobench: a PyTorch loop over rounds, clients and local steps.
+"""Plain PyTorch loops over rounds, clients and local steps, as one would write them without silobench.
 
-`make bench` measures against these loops. They keep a client's samples in one tensor, take mini-batches by row
-numbers, and do nothing but train and validate: no test, no checkpoint, no record. Every function takes the initial
-model of all clients and returns the validation losses [round][client], each the mean over the batches' mean losses,
-validated once the clients hold the aggregate.
+`make bench` compares with these loops. They keep a client's samples in one tensor, take mini-batches by row numbers,
+and only train and validate: no test, no checkpoint, no record. Every function takes the initial model of all clients and
+returns validation losses [round][client]: means over batches of the batches' mean losses, after the clients have
+received the aggregate.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Site:
-    """One client's samples, and the row numbers of every mini-batch: of each round's local steps, and of validation."""
+    """One client's samples, and the row numbers of all mini-batches, by round for local steps, and for validation."""
 
     x: Tensor
     y: Tensor
     rounds: Sequence[Sequence[Tensor]]
     validation: Sequence[Tensor]
-    samples: int  # it trains on so many
+    samples: int  # number of training samples
 
 
 def fedavg(
     sites: Sequence[Site], model: nn.Module, loss: Loss, optimizer: Callable[..., torch.optim.Optimizer], lr: float
 ) -> list[list[float]]:
-    """FedAvg: the mean of the clients' weights, weighted by samples. Optimisers outlive the rounds."""
+    """FedAvg: the mean of the clients' weights, weighted by samples. Optimisers are kept over rounds."""
     clients = [copy.deepcopy(model) for _ in sites]
     optimizers = [optimizer(client.parameters(), lr=lr) for client in clients]
     shares = [site.samples / sum(site.samples for site in sites) for site in sites]
@@ -88,5 +88,5 @@ def scaffold(sites: Sequence[Site], model: nn.Module, loss: Loss, lr: float, ser
 
 @torch.no_grad()
 def validate(model: nn.Module, site: Site, loss: Loss) -> float:
-    """The mean over validation batches of their mean loss; a short last batch counts as much as a full one."""
+    """Return the mean over validation batches of their mean loss; a short last batch has the same weight."""
     return sum(loss(model(site.x[rows]), site.y[rows]).item() for rows in site.validation) / len(site.validation)

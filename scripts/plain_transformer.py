@@ -1,7 +1,7 @@
-"""Global Layers' transformer as one would write it without silobench: torch's own layers, samples first.
+"""The transformer of Global Layers in torch's own layers, as one would write it without silobench.
 
-What it takes to train stands for the authors' code, whose layers, order of weights and number of operations these
-are; drawn from the same seed it has the same initial weights as the model of bench/models/global_layers.py.
+Its training time represents the authors' code: layers, order of weights and number of operations are theirs. With the
+same seed it has the same initial weights as the model of bench/models/global_layers.py.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """(n, features) -> (n, classes), the form that the paper's Covertype has."""
+    """The paper's network for Covertype: (n, features) -> (n, classes)."""
 
     def __init__(self, features: int, classes: int, d_global: int) -> None:
         super().__init__()
@@ -74,9 +74,9 @@ class Transformer(nn.Module):
 
 
 def rounds(sites: Sequence[tuple[Tensor, Tensor, Transformer]], number: int, batches: int) -> None:
-    """Train clients (x, y, model) for rounds of so many mini-batches each, then average layers 2 to 4; no validation.
+    """Train clients (x, y, model) for ``number`` rounds of ``batches`` mini-batches; average layers 2 to 4 each round.
 
-    Models are in evaluation mode while they train, as the authors' are.
+    There is no validation. As in the authors' code, models are in evaluation mode while they train.
     """
     optimizers = [torch.optim.AdamW(model.eval().parameters(), lr=1e-3, weight_decay=1e-4) for _, _, model in sites]
     for _ in range(number):

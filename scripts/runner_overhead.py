@@ -1,8 +1,8 @@
-"""Prints the milliseconds of the runner per run when training takes none, with so many worker processes (0: none).
+"""Print the runner's milliseconds per run without training, by number of worker processes (0: none).
 
     python scripts/runner_overhead.py WORKERS
 
-Workers take seconds to start, and those that are there first go on meanwhile: what is timed begins when every worker
+Workers take seconds to start, and the first ones continue meanwhile. Timing therefore starts when every worker
 has trained one run batch.
 """
 

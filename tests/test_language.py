@@ -17,16 +17,16 @@ NAMES = {"Makefile", ".ci/run"}
 EXCLUDED = ("results/published/", "LICENSE", "tests/test_language.py")
 # Folders that are being rewritten. Remove an entry as soon as its files are clean; the list ends empty.
 NOT_YET_CLEAN: tuple[str, ...] = (
-    *("bench/", "datasets/", "experiments/", "results/", "scripts/", "tests/"),
+    *("bench/", "datasets/heart_cohorts.py", "experiments/", "tests/"),
     *("docs/adding-an-algorithm.md", "pyproject.toml", ".ci/"),
 )
 
 # A phrase (regular expression; a space matches line breaks and comment marks too) and what to write instead.
 BANNED = {
     r"travel(s|led|ling)?": "communication cost; uploaded, downloaded",
-    r"begins? apart|apart ?=": "independent initialisation",
+    r"begins? apart|apart = (true|false)": "independent initialisation",
     r"is watched|are watched": "traced quantities",
-    r"run batches?": "run batch",
+    r"populations?": "run batch",
     r"the hearts": "the heart cohorts; Fed-Heart-Disease",
     r"mend(s|ed|ing)?": "fix",
     r"stands? (in|beside|for|behind|by)": "is in, is next to, means",
@@ -79,7 +79,7 @@ def texts() -> Iterator[tuple[str, str]]:
 def hits(text: str) -> Iterator[tuple[int, str, str]]:
     """Line number, matched text and advice for each banned phrase in ``text``."""
     for phrase, advice in BANNED.items():
-        pattern = phrase.replace(" ?", "\0").replace(" ", r"[\s#>*]+").replace("\0", " ?")
+        pattern = phrase.replace(" ", r"[\s#>*]+")
         for match in re.finditer(rf"(?<![\w-])(?:{pattern})(?![\w-])", text, re.IGNORECASE):
             yield text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()), advice
 

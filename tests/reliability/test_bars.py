@@ -104,7 +104,7 @@ def test_r7_a_full_disk_stops_cleanly_and_what_is_there_is_used_when_there_is_ro
     try:
         # Where nobody may mount, a limit on the size of files stands in for the small disk.
         environment = {} if mounted else {"TOY_LIMIT": "600"}
-        full = toy(limited, "--run batches", "40", check=False, **environment)
+        full = toy(limited, "--run-batches", "40", check=False, **environment)
         kept = len(Store(limited).records())
         print(f"\nR7: stopped with exit status {full.returncode} and {kept} records: {full.stderr.strip()[-90:]}")
         assert full.returncode == 2
@@ -112,7 +112,7 @@ def test_r7_a_full_disk_stops_cleanly_and_what_is_there_is_used_when_there_is_ro
         assert len(full.stderr.strip().splitlines()) == 1
         if mounted:
             subprocess.run(["mount", "-o", "remount,size=8m", tmp_path], check=True)
-        toy(limited, "--run batches", "40")
+        toy(limited, "--run-batches", "40")
         assert len(Store(limited).records()) == 80
     finally:
         if mounted:
@@ -195,7 +195,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path):
 
 
 def test_r24_memory_and_open_files_are_flat_over_ten_thousand_runs(tmp_path):
-    done = toy(tmp_path, "--run batches", "1000", "--runs", "10", "--seconds", "0", "--report")
+    done = toy(tmp_path, "--run-batches", "1000", "--runs", "10", "--seconds", "0", "--report")
     marks = [tuple(map(int, line.split())) for line in done.stdout.splitlines()[1:]]
     memory, files = zip(*marks[1:], strict=True)  # the first tenth fills caches
     begin = time.perf_counter()

@@ -1,6 +1,6 @@
 """A sweep whose training is a stand-in that takes no time to import: what the reliability tests start, cut and repeat.
 
-python toy_sweep.py STORE [--workers N] [--run_batches P] [--runs R] [--seconds S] [--backwards] [--report]
+python toy_sweep.py STORE [--workers N] [--run-batches P] [--runs R] [--seconds S] [--backwards] [--report]
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("store", type=Path)
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--run batches", type=int, default=12)
+    parser.add_argument("--run-batches", type=int, default=12)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--seconds", default="0.01")
     parser.add_argument("--backwards", action="store_true")
