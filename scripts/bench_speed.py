@@ -304,7 +304,8 @@ def markdown(facts: dict[str, Any], rows: Sequence[Row]) -> str:
         f"Measured in one run of `make bench`: {facts['system']}, {facts['cores']} cores, Python {facts['python']}, "
         f"torch {facts['torch']}, {facts['threads']} thread; load of the machine before: {facts['load']:.1f}. "
         f"A time is the median over turns, a ratio the median of the turns' ratios. silobench and the plain loop run "
-        f"in one process that keeps freed memory. `load` is the machine's load in the last minute, this process included.",
+        f"in one process that keeps freed memory. `load` is the machine's load in the last minute, "
+        "this process included.",
         "",
         "| measured | path | silobench | plain loop | result | by CPU time | bar | met | load |",
         "|---|---|---:|---:|---:|---:|---:|---|---:|",

@@ -1,8 +1,8 @@
 """Plain PyTorch loops over rounds, clients and local steps, as one would write them without silobench.
 
 `make bench` compares with these loops. They keep a client's samples in one tensor, take mini-batches by row numbers,
-and only train and validate: no test, no checkpoint, no record. Every function takes the initial model of all clients and
-returns validation losses [round][client]: means over batches of the batches' mean losses, after the clients have
+and only train and validate: no test, no checkpoint, no record. Every function takes the initial model of all clients
+and returns validation losses [round][client]: means over batches of the batches' mean losses, after the clients have
 received the aggregate.
 """
 
