@@ -16,7 +16,7 @@ import plain_transformer
 from bench.data import load_dataset
 from bench.registry import folder
 from bench.spec import StudySpec, read
-from bench.sweep import work
+from bench.sweep import training
 from bench.sweep.study import run_batches
 
 METHODS = ("local", "fedavg", "gl")
@@ -58,7 +58,7 @@ def _study(name: str, methods: Sequence[str]) -> StudySpec:
 def _trained(study: StudySpec) -> float:
     """Return CPU seconds of this process for all runs of a study, from files to scores."""
     planned, _ = run_batches(study, {})
-    return _spent(lambda: [work.train(run_batch, work.Site(None, None)) for run_batch in planned])
+    return _spent(lambda: [training.train(run_batch, training.WorkerSettings(None, None)) for run_batch in planned])
 
 
 def _spent(do: Callable[[], object]) -> float:

@@ -14,8 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.sweep import work
-from bench.sweep.executors import Executor, InProcess, Processes, Progress
+from bench.sweep import training
+from bench.sweep.executors.base import Executor, Progress
+from bench.sweep.executors.local import InProcessExecutor, ProcessExecutor
 from bench.sweep.plan import plan
 from bench.sweep.runner import Runner
 from bench.sweep.store import Store
@@ -25,7 +26,7 @@ RUN_BATCHES, RUNS = 400, 10
 
 # Worker processes import this file, too.
 if __name__ in ("__main__", "__mp_main__"):
-    work.train = toy_sweep.train
+    training.train = toy_sweep.train
 
 
 def main() -> None:
@@ -35,8 +36,8 @@ def main() -> None:
     run_batches = plan(toy_sweep.runs(first + RUN_BATCHES, RUNS))
 
     def executor(progress: Progress) -> Executor:
-        site = work.Site(None, None)
-        return Processes(workers, site, progress) if workers else InProcess(site, progress)
+        site = training.WorkerSettings(None, None)
+        return ProcessExecutor(workers, site, progress) if workers else InProcessExecutor(site, progress)
 
     with tempfile.TemporaryDirectory() as folder, Runner(executor) as runner:
         store = Store(Path(folder))

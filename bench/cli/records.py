@@ -37,10 +37,10 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Show running, finished and failed training; exit with 2 if records are damaged."""
-    from bench.sweep.state import progress, state
+    from bench.sweep.status import progress, status
     from bench.sweep.store import Store
 
-    found, records = state(Store(store))
+    found, records = status(Store(store))
     if study is not None:
         from bench.spec import read
 
@@ -69,11 +69,11 @@ def runs(
 ) -> None:
     """List finished runs: setting, lowest validation loss and mean test score at each checkpoint."""
     from bench.sweep.query import select
-    from bench.sweep.store import no_collection
+    from bench.sweep.store import garbage_collection_paused
 
     given = {"algorithm": algorithm, "data": data, "status": status}
     wanted = [(name, value) for name, value in given.items() if value is not None]
-    with no_collection():
+    with garbage_collection_paused():
         found = select(_existing(store), [*wanted, *map(assignment, where or [])])
         if json:
             print(as_json(found.summaries))
@@ -95,7 +95,7 @@ def show(
     """Show everything that is recorded about one run."""
     from bench.sweep.query import find, study_file
 
-    records, damage = _existing(store).examined()
+    records, damage = _existing(store).read_all()
     record = find(records, run)
     if record is not None:
         if spec is not None:

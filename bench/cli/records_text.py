@@ -15,7 +15,7 @@ SHORT = 8  # digits of a hash in lists
 
 
 def of_state(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the state of a store (:func:`bench.sweep.state.state`) line by line, with a study's progress if present."""
+    """Yield the state of a store (:func:`bench.sweep.status.status`) line by line, with the progress of a study if given."""
     training, finished, snapshots = found["training"], found["finished"], found["snapshots"]
     runs = f"{count(finished['runs'], 'run')} in {batches(finished['run_batches'])}"
     yield found["store"]
@@ -139,7 +139,7 @@ def _settings(values: Mapping[str, Any]) -> str:
 
 def _scores(record: Mapping[str, Any], metric: str) -> list[list[str]]:
     """Return a row per client, a row per model tested on another client, and their mean; a column per checkpoint."""
-    from bench.sweep.reading import means
+    from bench.sweep.summaries import means
 
     clients, sizes = record["clients"], record["test_sizes"]
     kept = [rule for rule in CHECKPOINTS if any(score[0] == rule for score in record["scores"])]

@@ -24,7 +24,7 @@ from bench.cli.training import TrainingOptions, with_training_options
 from bench.reproduce import Folders, run_and_publish
 
 if TYPE_CHECKING:
-    from bench.sweep.estimate import Estimate
+    from bench.sweep.estimate import StudyEstimate
 
 
 def plan(
@@ -35,7 +35,7 @@ def plan(
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="Number of worker processes to plan for.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Estimate runs, downloads, time, memory and disk space of a study from a short calibration."""
+    """StudyEstimate runs, downloads, time, memory and disk space of a study from a short calibration."""
     from bench.spec import read
     from bench.sweep import planned
     from bench.sweep.estimate import estimate
@@ -71,7 +71,7 @@ def sweep(
         raise typer.Exit(INCOMPLETE)
 
 
-def _text(found: Estimate, workers: int) -> str:
+def _text(found: StudyEstimate, workers: int) -> str:
     """Return the estimate as lines, for a number of worker processes (0: none)."""
     lines = [found.title, f"  runs         {found.runs:,}, {found.runs - found.to_train:,} of them finished"]
     for each in found.missing:
@@ -90,7 +90,7 @@ def _text(found: Estimate, workers: int) -> str:
     ])  # fmt: skip
 
 
-def _document(found: Estimate, workers: int) -> dict[str, object]:
+def _document(found: StudyEstimate, workers: int) -> dict[str, object]:
     """Return the estimate for JSON, with times in seconds and sizes in bytes."""
     seconds = None if found.seconds is None else found.wall(max(workers, 1))
     run_batches = None if found.seconds is None else len(found.seconds)

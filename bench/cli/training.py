@@ -21,7 +21,7 @@ from bench.types import SpecError
 
 if TYPE_CHECKING:
     from bench.reproduce import Folders, Training
-    from bench.sweep.executors import Executor, Progress
+    from bench.sweep.executors.base import Executor, Progress
     from bench.sweep.runner import Runner
 
 PANEL = "Training"
@@ -113,15 +113,15 @@ def _runner(options: TrainingOptions, store: Path, data: Path | None) -> Iterato
 
 
 def _executor(options: TrainingOptions, store: Path, data: Path | None, progress: Progress) -> Executor:
-    from bench.sweep.executors import InProcess, Processes
-    from bench.sweep.work import Site
+    from bench.sweep.executors.local import InProcessExecutor, ProcessExecutor
+    from bench.sweep.training import WorkerSettings
 
-    site = Site(data, store / "snapshots", options.snapshot_rounds, 60 * options.snapshot_minutes)
+    site = WorkerSettings(data, store / "snapshots", options.snapshot_rounds, 60 * options.snapshot_minutes)
     if options.executor is ExecutorName.RAY:
-        from bench.sweep.ray_executor import OnRay
+        from bench.sweep.executors.on_ray import RayExecutor
 
-        return OnRay(options.address, site, progress, options.workers)
-    return Processes(options.workers, site, progress) if options.workers else InProcess(site, progress)
+        return RayExecutor(options.address, site, progress, options.workers)
+    return ProcessExecutor(options.workers, site, progress) if options.workers else InProcessExecutor(site, progress)
 
 
 @contextmanager

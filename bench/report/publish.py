@@ -13,13 +13,13 @@ from bench.report.tables.build import build
 from bench.report.tables.joint import join
 from bench.report.tables.table import Row, Table, TableSpec, titled
 from bench.spec import Joined, StudySpec, TableSection
-from bench.sweep.select import Search, choose
+from bench.sweep.selection import SearchResult, choose
 from bench.types import Chosen
 
 
 def write(
     study: StudySpec,
-    searches: Mapping[str, Search],
+    searches: Mapping[str, SearchResult],
     tables: Iterable[str],
     figures: Iterable[str],
     out: Path,
@@ -48,7 +48,7 @@ def write(
     return not any(each.incomplete for each in made.values())
 
 
-def chosen(study: StudySpec, searches: Mapping[str, Search]) -> dict[str, Chosen]:
+def chosen(study: StudySpec, searches: Mapping[str, SearchResult]) -> dict[str, Chosen]:
     """The setting that the study's rule picks for each method."""
     return {name: choose(search, study.rule) for name, search in searches.items()}
 

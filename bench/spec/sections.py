@@ -10,7 +10,7 @@ from bench.spec.exhibits import FigureSection, RowSection, TableSection
 from bench.spec.keys import Key, Named, Options, Section, Value, Whole
 from bench.types import nearest
 
-Rule = Literal["best-val"]  # see bench.sweep.select
+Rule = Literal["best-val"]  # see bench.sweep.selection
 MAX_SEEDS = 10_000
 
 

@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from bench import machine, registry
-from bench.sweep import work
+from bench.sweep import training
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import seal
 from bench.train import halving
@@ -31,7 +31,7 @@ STEPS = 3  # local steps of a round that is timed; those of a second one, if a r
 
 
 @dataclass(frozen=True)
-class Cost:
+class BatchCost:
     """Seconds of a run batch ``once``, of all its ``rounds`` however many runs there are, and for ``each`` run.
 
     ``record`` and ``memory`` are bytes, of one run and of the process; ``took`` is how long it took to find out.
@@ -82,9 +82,9 @@ def loading(run_batch: PlannedBatch, root: Path | None) -> float:
     return float(_remembered({"loading": [dict(run.data) for run in run_batch.first]}, make))
 
 
-def cost(run_batch: PlannedBatch, root: Path | None) -> Cost:
+def cost(run_batch: PlannedBatch, root: Path | None) -> BatchCost:
     """The cost of a run batch and of all like it, see :func:`kind`."""
-    return Cost(**_remembered({"cost": kind(run_batch)}, lambda: asdict(_timed(run_batch, root))))
+    return BatchCost(**_remembered({"cost": kind(run_batch)}, lambda: asdict(_timed(run_batch, root))))
 
 
 def kind(run_batch: PlannedBatch) -> str:
@@ -106,10 +106,10 @@ def _remembered(what: Any, make: Callable[[], Any]) -> Any:
 
 def _load(run_batch: PlannedBatch, root: Path | None) -> None:
     for run in run_batch.first:
-        work.Site(root, None).federation(run)
+        training.WorkerSettings(root, None).federation(run)
 
 
-def _timed(run_batch: PlannedBatch, root: Path | None) -> Cost:
+def _timed(run_batch: PlannedBatch, root: Path | None) -> BatchCost:
     begun = time.perf_counter()
     _load(run_batch, root)
     budget, runs = run_batch.runs[0].budget, len(run_batch.runs)
@@ -130,7 +130,7 @@ def _timed(run_batch: PlannedBatch, root: Path | None) -> Cost:
         round_ = other.round + step * ((max(steps) if stacked else fmean(steps)) - second)
     rounds = whole.all_rounds(budget, round_)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return Cost(
+    return BatchCost(
         once=whole.once,
         shared=share * rounds,
         each=(1 - share) * rounds / whole.runs,
@@ -164,8 +164,8 @@ class _Short:
         runs = tuple(replace(run, budget=budget) for run in run_batch.runs)
         moments: list[float] = []
         begun = time.perf_counter()
-        records = work.train(
-            replace(run_batch, runs=runs, rungs=()), work.Site(root, None),
+        records = training.train(
+            replace(run_batch, runs=runs, rungs=()), training.WorkerSettings(root, None),
             lambda *told: moments.append(time.perf_counter() - begun),
         )  # fmt: skip
         end = time.perf_counter() - begun
@@ -203,7 +203,7 @@ def _steps(run: RunSpec, root: Path | None) -> list[int]:
     """Local steps in a round of each client that trains."""
     from bench.train.batching.schedule import held_out, local_steps
 
-    clients = work.Site(root, None).federation(run).clients
+    clients = training.WorkerSettings(root, None).federation(run).clients
     less = [0 if client.validation else held_out(len(client.train), run.budget.validation) for client in clients]
     sizes = [max(1, len(client.train) - validated) for client, validated in zip(clients, less, strict=True)]
     if registry.load("algorithms", run.algorithm["name"]).pooled:

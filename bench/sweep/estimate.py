@@ -14,8 +14,8 @@ from statistics import fmean
 
 from bench.data.files import cards
 from bench.spec import StudySpec, options_by_name
-from bench.sweep import calibration, work
-from bench.sweep.calibration import Cost
+from bench.sweep import calibration, training
+from bench.sweep.calibration import BatchCost
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.sweep.study import run_batches
@@ -36,7 +36,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class StudyEstimate:
     """What a study would do: ``seconds`` of each run batch of one worker, None where data are missing.
 
     Each worker takes ``start`` seconds before its first. ``memory`` is what a worker needs and ``disk`` what the
@@ -63,11 +63,11 @@ class Estimate:
         return max(busy)
 
 
-def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estimate:
+def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyEstimate:
     """What is left to train of a study and what that would cost; trains a few local steps to find out."""
     if missing := _missing(study, root):
         runs = study.runs(study.methods)
-        return Estimate(study.title, runs, runs, 0.0, None, 0, 0, 0, missing)
+        return StudyEstimate(study.title, runs, runs, 0.0, None, 0, 0, 0, missing)
     # First, because looking at data imports some of what a process begins with.
     start = calibration.start({method.data.name for method in study.methods.values()})
     planned, runs = run_batches(study, store.records(), root)
@@ -75,18 +75,18 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estima
     for run_batch in planned:
         kinds.setdefault(calibration.kind(run_batch), []).append(run_batch)
     loading: dict[tuple[str, ...], float] = {}
-    timed: dict[str, Cost] = {}
-    costs: dict[str, Cost] = {}
+    timed: dict[str, BatchCost] = {}
+    costs: dict[str, BatchCost] = {}
     seconds: list[float] = []
     while name := _next(kinds, timed, start + sum(seconds)):
         run_batch = kinds[name][0]
-        data = tuple(work.data_key(run) for run in run_batch.first)
+        data = tuple(training.data_key(run) for run in run_batch.first)
         if data not in loading:
             loading[data] = calibration.loading(run_batch, root)
         timed[name] = calibration.cost(run_batch, root)
         costs = {each: timed.get(each) or _similar(each, kinds, timed) for each in kinds}
         seconds = [costs[each].seconds(run_batch) for each, alike in kinds.items() for run_batch in alike]
-    return Estimate(
+    return StudyEstimate(
         title=study.title,
         runs=runs,
         to_train=sum(len(run_batch.runs) for run_batch in planned),
@@ -99,7 +99,7 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> Estima
     )
 
 
-def _next(kinds: Kinds, timed: Mapping[str, Cost], seconds: float) -> str | None:
+def _next(kinds: Kinds, timed: Mapping[str, BatchCost], seconds: float) -> str | None:
     """The kind to time next, None if enough is known of a study that takes about so many ``seconds``."""
 
     def closest(name: str) -> tuple[bool, int]:
@@ -118,7 +118,7 @@ def _next(kinds: Kinds, timed: Mapping[str, Cost], seconds: float) -> str | None
     return None if known and sum(took) + fmean(took) > min(PATIENCE, SHARE * seconds) else name
 
 
-def _similar(name: str, kinds: Kinds, timed: Mapping[str, Cost]) -> Cost:
+def _similar(name: str, kinds: Kinds, timed: Mapping[str, BatchCost]) -> BatchCost:
     """The mean cost of the timed kinds that are most like one that was not."""
     likeness = {other: _likeness(name, other, kinds) for other in timed}
     like = [cost for other, cost in timed.items() if likeness[other] == max(likeness.values())]

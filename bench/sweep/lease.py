@@ -21,7 +21,7 @@ from bench.sweep.store import Store
 from bench.types import SilobenchError
 
 HEARTBEAT = 2.0  # seconds
-DEAD = 3 * HEARTBEAT
+STALE_AFTER = 3 * HEARTBEAT
 
 
 class Leases:
@@ -87,7 +87,7 @@ class Leases:
                 write_whole(_file(self.store, run_batch), json.dumps(self._held[run_batch]).encode())
 
 
-def running(store: Store) -> list[dict[str, Any]]:
+def active_leases(store: Store) -> list[dict[str, Any]]:
     """What is being trained now, by whom and how far it has come."""
     files = sorted((store.path / "leases").glob("*.json"))
     found = ((file, _read(file)) for file in files)
@@ -114,7 +114,7 @@ def _alive(lease: Mapping[str, Any], file: Path, now: Callable[[], float] = time
     if (lease["host"], lease["boot"]) == (me["host"], me["boot"]):
         return _runs(lease["pid"], lease["started"])
     try:
-        return abs(now() - file.stat().st_mtime) < DEAD
+        return abs(now() - file.stat().st_mtime) < STALE_AFTER
     except OSError:
         return False
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench.settings import fitting
 from bench.sweep.plan import PlannedBatch
-from bench.sweep.work import data_key
+from bench.sweep.training import data_key
 from bench.types import Client, Federation
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from bench.types import RunSpec, content_hash
 # What an interruption may cost: a run batch is kept as a whole or not at all. Stacking gains little beyond this,
 MAX_BATCH_RUNS = 500
 # and nothing for large inputs: numbers of one sample times runs. Such runs are better spread over workers.
-MAXIMAL_NUMBERS = 2**15
+MAX_BATCH_NUMBERS = 2**15
 # Where each seed has data of its own, all of them are in memory at once.
-MAXIMAL_FEDERATIONS = 26
+MAX_FEDERATIONS = 26
 
 SettingKey = tuple[tuple[str, float], ...]
 
@@ -64,7 +64,7 @@ def name(runs: Iterable[str]) -> str:
     return content_hash({"runs": list(runs)})
 
 
-def lasting(run: RunSpec, rounds: int) -> RunSpec:
+def with_rounds(run: RunSpec, rounds: int) -> RunSpec:
     """The run with a budget of so many rounds."""
     return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
 
@@ -97,8 +97,8 @@ def _pack(runs: Iterable[RunSpec], sample: int) -> list[PlannedBatch]:
             together.setdefault(tuple(sorted(members[setting])), []).append(setting)
         for seeds, settings in sorted(together.items()):
             some = members[settings[0]][seeds[0]]
-            largest = max(1, min(MAX_BATCH_RUNS, MAXIMAL_NUMBERS // sample))
-            per_part = min(len(seeds), largest, MAXIMAL_FEDERATIONS if some.data["by_seed"] else largest)
+            largest = max(1, min(MAX_BATCH_RUNS, MAX_BATCH_NUMBERS // sample))
+            per_part = min(len(seeds), largest, MAX_FEDERATIONS if some.data["by_seed"] else largest)
             for first in range(0, len(seeds), per_part):
                 part = seeds[first : first + per_part]
                 size = max(1, largest // len(part))

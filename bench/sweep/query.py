@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.sweep.reading import names, summary
 from bench.sweep.store import Record, Store
+from bench.sweep.summaries import names, summary
 from bench.types import SpecError, content_hash, nearest
 
 SHOWN = 3  # hashes listed when a prefix is ambiguous
@@ -25,10 +25,10 @@ class Selection:
 def select(store: Store, wanted: Iterable[tuple[str, Any]]) -> Selection:
     """Select the runs whose settings equal all ``wanted`` (name, value) pairs.
 
-    Names are those of :func:`bench.sweep.reading.names`, and "status". Raise :class:`SpecError` for a name or a text
+    Names are those of :func:`bench.sweep.summaries.names`, and "status". Raise :class:`SpecError` for a name or a text
     value that no run has.
     """
-    records, damage = store.examined()
+    records, damage = store.read_all()
     settings = {run: {"status": record["status"], **names(record)} for run, record in records.items()}
     everything = list(settings.values())
     for name, value in wanted:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.files import write_whole
-from bench.sweep.executors import Done, Executor, Progress
+from bench.sweep.executors.base import BatchResult, Executor, Progress
 from bench.sweep.lease import Leases
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
@@ -135,7 +135,7 @@ class _Round:
             self.executor.submit(run_batch)
             self.running += 1
 
-    def _end(self, done: Done) -> None:
+    def _end(self, done: BatchResult) -> None:
         self.running -= 1
         run_batch = done.run_batch
         trace = self._trace(done)
@@ -160,7 +160,7 @@ class _Round:
         else:
             self._fail(run_batch, f"{error}, and it cannot be halved; give it a machine with more memory")
 
-    def _trace(self, done: Done) -> Path:
+    def _trace(self, done: BatchResult) -> Path:
         """The file of the run batch's traceback, which is there for as long as its last attempt ended with one."""
         file = self.store.path / "failed" / f"{done.run_batch.name}.txt"
         try:

@@ -53,16 +53,16 @@ class Store:
 
     def records(self) -> dict[str, Record]:
         """Every record by its run's hash; raises :class:`DataError` naming the first damaged file and line."""
-        found, damage = self.examined()
+        found, damage = self.read_all()
         if damage:
             raise DataError(damage[0])
         return found
 
-    def examined(self) -> tuple[dict[str, Record], list[str]]:
+    def read_all(self) -> tuple[dict[str, Record], list[str]]:
         """Every record that can be believed, by its run's hash, and what is wrong with each damaged file."""
         found: dict[str, Record] = {}
         damage: list[str] = []
-        with no_collection():
+        with garbage_collection_paused():
             for file in self.files():
                 try:
                     for record in _read(file):
@@ -155,7 +155,7 @@ def _read(file: Path) -> list[Record]:
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """No garbage collection until the block ends; it would look at ten thousand records again and again."""
     enabled = gc.isenabled()
     gc.disable()

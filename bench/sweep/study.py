@@ -12,9 +12,9 @@ from bench.data.files import download
 from bench.data.metadata import Facts, facts
 from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep import search
-from bench.sweep.plan import PlannedBatch, lasting, plan
+from bench.sweep.plan import PlannedBatch, plan, with_rounds
 from bench.sweep.runner import Runner
-from bench.sweep.select import Search, best_validation
+from bench.sweep.selection import SearchResult, best_validation
 from bench.sweep.store import Store
 from bench.train import halving
 from bench.types import RunSpec, SpecError, content_hash, nearest
@@ -29,7 +29,7 @@ def run_study(
     methods: Collection[str] | None = None,
     root: Path | None = None,
     runner: Runner | None = None,
-) -> dict[str, Search]:
+) -> dict[str, SearchResult]:
     """Train what ``store`` lacks of the study, or of the ``methods`` named, and return their runs by method.
 
     Without a ``runner`` nothing is trained or downloaded, and only what the store holds is returned. Everything asked
@@ -38,7 +38,7 @@ def run_study(
     """
     records = store.records()
     if runner is None:
-        return on_record(study, records, root, methods)
+        return recorded(study, records, root, methods)
     askers = _askers(study, methods, root)
     while asked := [asker for asker in askers if asker.ask(records)]:
         run_batches = _run_batches(asked, records)
@@ -50,9 +50,9 @@ def run_study(
     return {asker.method.name: asker.search(records) for asker in askers}
 
 
-def on_record(
+def recorded(
     study: StudySpec, records: Records, root: Path | None = None, methods: Collection[str] | None = None
-) -> dict[str, Search]:
+) -> dict[str, SearchResult]:
     """The runs of a study by method as far as they are among the ``records``; nothing is trained or downloaded."""
     with download.forbidden("looking at records"):
         askers = _askers(study, methods, root)
@@ -78,13 +78,13 @@ def run_batches(study: StudySpec, records: Records, root: Path | None = None) ->
     return planned, study.runs(study.methods)
 
 
-def _askers(study: StudySpec, methods: Collection[str] | None, root: Path | None) -> list[_Asker]:
-    look = _Look(study, root)
+def _askers(study: StudySpec, methods: Collection[str] | None, root: Path | None) -> list[_MethodSearch]:
+    look = _DataMetadata(study, root)
     wanted = [method for method in study.methods.values() if methods is None or method.name in methods]
-    return [_Asker(study, method, look) for method in wanted]
+    return [_MethodSearch(study, method, look) for method in wanted]
 
 
-class _Look:
+class _DataMetadata:
     """The facts of a study's data sets, each asked for once."""
 
     def __init__(self, study: StudySpec, root: Path | None) -> None:
@@ -99,10 +99,10 @@ class _Look:
         return self._known[key]
 
 
-class _Asker:
+class _MethodSearch:
     """A method's search, with the runs behind its settings."""
 
-    def __init__(self, study: StudySpec, method: Method, look: _Look) -> None:
+    def __init__(self, study: StudySpec, method: Method, look: _DataMetadata) -> None:
         self.study, self.method, self.look = study, method, look
         self._search = search.Search(method)
         self._batch: list[Setting] = []
@@ -185,24 +185,24 @@ class _Asker:
     def _as_ended(self, run: RunSpec, rounds: int, records: Records) -> Mapping[str, Any] | None:
         """The record of the run that ended at a rung of at least so many ``rounds``."""
         for rung in self.rungs:
-            if rung >= rounds and (record := records.get(lasting(run, rung).hash)) is not None:
+            if rung >= rounds and (record := records.get(with_rounds(run, rung).hash)) is not None:
                 return record
         return None
 
     def tell(self, records: Records) -> None:
         self._search.tell([fmean(best_validation(records.get(run.hash)) for run in seeds) for seeds in self._asked])
 
-    def search(self, records: Records) -> Search:
+    def search(self, records: Records) -> SearchResult:
         """Everything tried, each setting once."""
         ended = (self._standing(records) or [self.rungs[-1]] * len(self.runs)) if self.rungs else []
         found: dict[str, tuple[Setting, tuple[Mapping[str, Any] | None, ...], bool]] = {}
         for number, (setting, seeds) in enumerate(zip(self._search.drawn, self.runs, strict=True)):
-            runs = [lasting(run, ended[number]) for run in seeds] if ended else seeds
+            runs = [with_rounds(run, ended[number]) for run in seeds] if ended else seeds
             shown = {**setting, **seeds[0].hyperparameters}
             dropped = bool(ended) and ended[number] < self.rungs[-1]
             found.setdefault(content_hash(shown), (shown, tuple(records.get(run.hash) for run in runs), dropped))
         kept = list(found.values())
-        return Search(
+        return SearchResult(
             method=self.method.name,
             settings=tuple(setting for setting, _, _ in kept),
             seeds=self.study.seeds,
@@ -211,7 +211,7 @@ class _Asker:
         )
 
 
-def _run_batches(asked: Sequence[_Asker], records: Records) -> list[PlannedBatch]:
+def _run_batches(asked: Sequence[_MethodSearch], records: Records) -> list[PlannedBatch]:
     packed = [
         run_batch
         for sample in sorted({asker.sample for asker in asked})

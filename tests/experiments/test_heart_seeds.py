@@ -9,7 +9,7 @@ import pytest
 
 from bench.registry import folder
 from bench.spec import read
-from bench.sweep import work
+from bench.sweep import training
 from bench.sweep.study import run_batches
 
 # AUROC of Cleveland, South Africa and Faisalabad.
@@ -29,7 +29,7 @@ def test_a_seed_gives_what_it_gave_the_authors(bench_data: Path, method: str) ->
     scores = {
         (record["spec"]["seed"], client): value
         for run_batch in planned
-        for record in work.train(run_batch, work.Site(bench_data, None))
+        for record in training.train(run_batch, training.WorkerSettings(bench_data, None))
         for checkpoint, model, client, metric, value in record["scores"]
         if (checkpoint, metric) == ("latest", "auroc") and model == client
     }

@@ -21,8 +21,8 @@ from bench.report import publish
 from bench.spec import Method, StudySpec, printed
 from bench.spec.toml import parse
 from bench.sweep import study as running
-from bench.sweep import work
-from bench.sweep.executors import InProcess
+from bench.sweep import training
+from bench.sweep.executors.local import InProcessExecutor
 from bench.sweep.runner import Runner
 from bench.sweep.store import Store
 from bench.train import engine
@@ -443,8 +443,8 @@ def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, 
 
     monkeypatch.setattr(engine, "run", run)
     monkeypatch.setattr(engine, "choose", stacked)
-    monkeypatch.setattr(work, "load_dataset", load)
-    monkeypatch.setattr(work, "_loaded", work.Latest())
+    monkeypatch.setattr(training, "load_dataset", load)
+    monkeypatch.setattr(training, "_loaded", training.RecentCache())
     monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
 
 
@@ -458,7 +458,7 @@ def test_every_table_and_figure_is_made(name: str, tmp_path: Path, capsys: pytes
     whole = read(name)
     methods = {key: miniature(method) for key, method in whole.methods.items()}
     study = dataclasses.replace(whole, seeds=whole.seeds[:1], methods=methods)
-    runner = Runner(lambda progress: InProcess(work.Site(None, None), progress))
+    runner = Runner(lambda progress: InProcessExecutor(training.WorkerSettings(None, None), progress))
     found = running.run_study(study, Store(tmp_path / "runs"), runner=runner)
 
     def counts(data: spec.Choice) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench import spec
-from bench.sweep.lease import running
+from bench.sweep.lease import active_leases
 from bench.sweep.store import Store
 from bench.types import SpecError
 from tests import test_spec
@@ -44,7 +44,7 @@ def begun(store: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def until_it_trains(store: Path) -> None:
-    while not running(Store(store)):
+    while not active_leases(Store(store)):
         time.sleep(0.02)
 
 
@@ -53,7 +53,7 @@ def contents(store: Path) -> dict[str, bytes]:
 
 
 def costs(store: Path) -> list[str]:
-    return [cost["run_batch"] for cost in Store(store).costs()]
+    return [cost["population"] for cost in Store(store).costs()]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_r4_sixteen_processes_on_one_store_train_each_run_once(tmp_path, uncut):
     print(f"\nR4: 16 processes, {len(costs(tmp_path))} run batches trained of {len(uncut)}")
     assert len(costs(tmp_path)) == len(uncut)
     assert contents(tmp_path) == uncut
-    assert running(Store(tmp_path)) == []
+    assert active_leases(Store(tmp_path)) == []
 
 
 def test_r5_a_dead_holder_s_lease_is_taken_over(tmp_path, uncut):
@@ -150,7 +150,7 @@ def test_r18_asked_once_it_finishes_what_it_trains_and_stops(tmp_path, uncut, nu
     kept = len(costs(tmp_path))
     print(f"\nR18: {number.name}, {workers} workers: {kept} run batches finished, then stopped")
     assert 1 <= kept <= 2
-    assert running(Store(tmp_path)) == []
+    assert active_leases(Store(tmp_path)) == []
     toy(tmp_path)
     assert contents(tmp_path) == uncut
 
@@ -165,7 +165,7 @@ def test_r18_asked_twice_it_stops_now_and_leaves_no_process_behind(tmp_path, wor
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 131
     print(f"\nR18: stopped {time.monotonic() - begin:.1f} s after being asked twice")
-    assert running(Store(tmp_path)) == []
+    assert active_leases(Store(tmp_path)) == []
     deadline = time.monotonic() + 10
     while members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -17,9 +17,9 @@ from bench.data.files.download import Asset, locate
 from bench.report.tables import compare
 from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
-from bench.sweep.executors import Done
+from bench.sweep.executors.base import BatchResult
 from bench.sweep.runner import Runner
-from bench.sweep.select import choose
+from bench.sweep.selection import choose
 from bench.sweep.store import Store
 from bench.train.snapshots import Snapshot
 from bench.types import DataError, Federation, SilobenchError, Split
@@ -124,7 +124,7 @@ def test_out_of_memory_a_run_batch_is_halved_and_each_run_trained_once(tmp_path)
 
     def end(each):
         tries.append(len(each.runs))
-        return Done(each, error="out of memory", lost=True) if len(each.runs) > 2 else trained(each)
+        return BatchResult(each, error="out of memory", lost=True) if len(each.runs) > 2 else trained(each)
 
     with Runner(Scripted(end)) as runner:
         runner.train([whole], store)

@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from bench.sweep import work
-from bench.sweep.executors import InProcess, Processes
+from bench.sweep import training
+from bench.sweep.executors.local import InProcessExecutor, ProcessExecutor
 from bench.sweep.plan import plan
 from bench.sweep.runner import Runner
 from bench.sweep.store import FORMAT, Store
@@ -45,7 +45,7 @@ def record(run: RunSpec) -> dict:
 
 # Worker processes import this file too, so that they train as their parent does; tests that import it do not.
 if __name__ in ("__main__", "__mp_main__"):
-    work.train = train
+    training.train = train
 
 
 def runs(run_batches: int, each: int) -> list[RunSpec]:
@@ -72,7 +72,7 @@ def main() -> None:
     store = Store(wanted.store)
     every = runs(wanted.run_batches, wanted.runs)
     run_batches = plan(every[::-1] if wanted.backwards else every, store.records())
-    site, stop, ended = work.Site(None, None), threading.Event(), 0
+    site, stop, ended = training.WorkerSettings(None, None), threading.Event(), 0
 
     def asked(number, frame):
         if stop.is_set():
@@ -91,7 +91,7 @@ def main() -> None:
     print("begun", flush=True)
 
     def make(told):
-        return Processes(wanted.workers, site, told) if wanted.workers else InProcess(site, told)
+        return ProcessExecutor(wanted.workers, site, told) if wanted.workers else InProcessExecutor(site, told)
 
     try:
         with Runner(make, tell, stop) as runner:

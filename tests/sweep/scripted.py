@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.sweep.executors import Done
+from bench.sweep.executors.base import BatchResult
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import FORMAT, Store
-from bench.sweep.work import Site
+from bench.sweep.training import WorkerSettings
 from bench.types import Budget, Federation, RunSpec
 from tests.train import toy
 
@@ -40,8 +40,8 @@ def record(run: RunSpec) -> dict:
     return {"format": FORMAT, "run": run.hash, "status": "finished", "path": "stack"}
 
 
-def trained(run_batch: PlannedBatch) -> Done:
-    return Done(run_batch, [record(run) for run in run_batch.runs], 1.0, "Plan9 mips, 64 cores")
+def trained(run_batch: PlannedBatch) -> BatchResult:
+    return BatchResult(run_batch, [record(run) for run in run_batch.runs], 1.0, "Plan9 mips, 64 cores")
 
 
 def contents(store: Store) -> dict[str, bytes]:
@@ -51,7 +51,7 @@ def contents(store: Store) -> dict[str, bytes]:
 class Scripted:
     """An executor of ``room`` workers whose run batches end, the oldest first, as ``end`` says."""
 
-    def __init__(self, end: Callable[[PlannedBatch], Done] = trained, room: int = 1) -> None:
+    def __init__(self, end: Callable[[PlannedBatch], BatchResult] = trained, room: int = 1) -> None:
         self.end, self.room = end, room
         self.begun: list[PlannedBatch] = []
         self.running: list[PlannedBatch] = []
@@ -70,7 +70,7 @@ class Scripted:
         self.begun.append(run_batch)
         self.running.append(run_batch)
 
-    def finished(self, timeout: float) -> list[Done]:
+    def finished(self, timeout: float) -> list[BatchResult]:
         return [self.end(self.running.pop(0))]
 
     def close(self, *, now: bool = False) -> None:
@@ -78,7 +78,7 @@ class Scripted:
 
 
 @dataclass(frozen=True)
-class Stage(Site):
+class Stage(WorkerSettings):
     """A site that acts before it hands out data: what, by the seed that it hands them out for.
 
     "raise" and "memory" raise, "die" kills the worker, the first time ("die once") or always, "wait" waits until

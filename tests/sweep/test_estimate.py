@@ -15,10 +15,10 @@ import pytest
 
 from bench import spec
 from bench.data.metadata import Facts
-from bench.sweep import calibration, work
+from bench.sweep import calibration, training
 from bench.sweep import estimate as estimating
 from bench.sweep import study as running
-from bench.sweep.estimate import Estimate, estimate
+from bench.sweep.estimate import StudyEstimate, estimate
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.types import Budget, Federation
@@ -82,10 +82,10 @@ def machine(monkeypatch, tmp_path) -> Machine:
     machine = Machine()
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(calibration, "time", SimpleNamespace(perf_counter=lambda: machine.clock))
-    monkeypatch.setattr(work, "train", machine.train)
-    monkeypatch.setattr(work, "_loaded", work.Latest())
+    monkeypatch.setattr(training, "train", machine.train)
+    monkeypatch.setattr(training, "_loaded", training.RecentCache())
     monkeypatch.setattr(
-        work, "load_dataset", lambda name, root, **options: dataclasses.replace(federation(), options=options)
+        training, "load_dataset", lambda name, root, **options: dataclasses.replace(federation(), options=options)
     )
     return machine
 
@@ -156,7 +156,7 @@ batch_size = 1
 @pytest.fixture
 def study(machine, tmp_path, monkeypatch):
     """A study of these methods on the toy data; a process starts in five seconds."""
-    monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(work.load_dataset(name, root)))
+    monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(training.load_dataset(name, root)))
     monkeypatch.setattr(calibration, "start", lambda names: 5.0)
 
     def study(**models: str) -> spec.StudySpec:
@@ -204,7 +204,7 @@ def test_a_kind_that_was_not_timed_costs_what_the_most_alike_do(machine: Machine
 
 
 def test_workers_start_at_once_and_the_longest_run_batch_is_first() -> None:
-    found = Estimate("A study", 4, 4, 5.0, (1.0, 2.0, 4.0, 2.0), 4, 0, 0, ())
+    found = StudyEstimate("A study", 4, 4, 5.0, (1.0, 2.0, 4.0, 2.0), 4, 0, 0, ())
     assert [found.wall(workers) for workers in (1, 2, 3, 9)] == [14.0, 10.0, 9.0, 9.0]
 
 

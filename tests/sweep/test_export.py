@@ -17,9 +17,9 @@ from optuna.trial import TrialState
 from bench import spec
 from bench.files import new_place
 from bench.sweep.export import to_mlflow, to_optuna, to_tables, to_tensorboard
-from bench.sweep.reading import means, own_scores
-from bench.sweep.select import Search
-from bench.sweep.study import on_record
+from bench.sweep.selection import SearchResult
+from bench.sweep.study import recorded
+from bench.sweep.summaries import means, own_scores
 from bench.types import SilobenchError
 from tests.records import asked, made
 
@@ -214,7 +214,7 @@ def loaded(file, name: str) -> optuna.Study:
 def test_optuna_gets_a_trial_for_each_setting(study, runs, tmp_path):
     spoken = study(GRID)
     records = {record["run"]: record for record in runs[:-2]} | {runs[-1]["run"]: runs[-1]}
-    searches = on_record(spoken, records)
+    searches = recorded(spoken, records)
     to_optuna.write(spoken, searches, tmp_path / "optuna.db")
     found = loaded(tmp_path / "optuna.db", "fedavg")
     assert found.user_attrs == {"title": "Digits", "rule": "best-val", "seeds": [1, 2]}
@@ -249,7 +249,7 @@ search = { kind = "random", trials = 5 }
 def test_drawn_settings_keep_the_ranges_they_were_drawn_from(study, tmp_path):
     spoken = study(RANGES)
     records = {run.hash: made(run) for run in asked(spoken.file)}
-    searches = on_record(spoken, records)
+    searches = recorded(spoken, records)
     to_optuna.write(spoken, searches, tmp_path / "optuna.db")
     trials = loaded(tmp_path / "optuna.db", "fedavg").trials
     assert [trial.params for trial in trials] == [
@@ -268,7 +268,7 @@ def test_what_diverged_failed_and_what_was_dropped_is_pruned(study):
     good, bad = ({"status": status, "aggregated": losses, "run": "r", "scores": []}
                  for status, losses in (("finished", [0.5, 0.25]), ("diverged", [0.1, None])))  # fmt: skip
     settings = tuple({"lr": float(rate)} for rate in (1, 2, 3))
-    search = Search("fedavg", settings, (1, 2), ((good, good), (good, bad), (good, good)), dropped=frozenset({2}))
+    search = SearchResult("fedavg", settings, (1, 2), ((good, good), (good, bad), (good, good)), dropped=frozenset({2}))
     trials = [to_optuna.trial(method, search, number) for number in range(3)]
     assert [trial.state for trial in trials] == [TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED]
     assert [trial.value for trial in trials] == [0.25, None, 0.25]
@@ -279,7 +279,7 @@ def test_what_diverged_failed_and_what_was_dropped_is_pruned(study):
 def test_a_method_that_searches_nothing_and_validates_nothing_is_one_trial(study):
     method = study('[methods.fedavg]\nmodel = "mlp"\nfixed.lr = 0.1\n').methods["fedavg"]
     record = {"status": "finished", "aggregated": [None], "run": "r", "scores": []}
-    trial = to_optuna.trial(method, Search("fedavg", ({"lr": 0.1},), (1,), ((record,),)), 0)
+    trial = to_optuna.trial(method, SearchResult("fedavg", ({"lr": 0.1},), (1,), ((record,),)), 0)
     assert (trial.params, trial.value, trial.state) == ({}, math.inf, TrialState.COMPLETE)
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.sweep import lease
-from bench.sweep.lease import DEAD, Leases, running
+from bench.sweep.lease import STALE_AFTER, Leases, active_leases
 from bench.sweep.store import Store
 from bench.types import SilobenchError
 from tests.sweep.scripted import wait_for
@@ -83,13 +83,13 @@ def age(store: Store, seconds: float) -> None:
 
 def test_a_lease_is_held_until_its_process_is_killed(store, holder):
     assert not claims(store)
-    (held,) = running(store)
+    (held,) = active_leases(store)
     assert (held["pid"], held["text"], held["runs"]) == (holder.pid, "fedavg on digits", 4)
     holder.send_signal(signal.SIGSTOP)  # alive, but not a sign of life for a long time
     age(store, 3600)
     assert not claims(store)
     holder.kill()
-    wait_for(lambda: not running(store))  # dead, though nobody has buried it
+    wait_for(lambda: not active_leases(store))  # dead, though nobody has buried it
     assert claims(store)
     holder.wait()
     assert claims(store)
@@ -101,9 +101,9 @@ def test_a_process_claims_once_and_frees_what_it_held(store):
         assert not leases.claim("a", {})
         assert leases.claim("b", {})
         leases.release("b")
-        assert [held["run_batch"] for held in running(store)] == ["a"]
+        assert [held["run_batch"] for held in active_leases(store)] == ["a"]
         assert claims(store, "b")
-    assert running(store) == []
+    assert active_leases(store) == []
     assert list((store.path / "leases").iterdir()) == []
 
 
@@ -112,8 +112,8 @@ def test_progress_is_in_the_lease_at_the_next_heartbeat(store):
         leases.claim("a", {"text": "fedavg on digits"})
         leases.note("a", round=3, rounds=20, loss=0.5)
         leases.note("b", round=1)  # has ended meanwhile
-        wait_for(lambda: running(store)[0].get("round") == 3)
-        assert [held["text"] for held in running(store)] == ["fedavg on digits"]
+        wait_for(lambda: active_leases(store)[0].get("round") == 3)
+        assert [held["text"] for held in active_leases(store)] == ["fedavg on digits"]
 
 
 def test_heartbeats_keep_a_lease_young(store):
@@ -133,10 +133,10 @@ def test_another_process_with_the_same_number_holds_nothing(store):
 @pytest.mark.parametrize("elsewhere", [{"host": "elsewhere"}, {"boot": "before the machine went down"}])
 def test_a_lease_from_elsewhere_is_held_as_long_as_it_is_renewed(store, elsewhere):
     written(store, **elsewhere)
-    age(store, DEAD / 2)
+    age(store, STALE_AFTER / 2)
     assert not claims(store)
-    age(store, DEAD + 1)
-    assert running(store) == []
+    age(store, STALE_AFTER + 1)
+    assert active_leases(store) == []
     assert claims(store)
 
 
@@ -158,7 +158,7 @@ def test_a_damaged_lease_stops_nobody(tmp_path_factory, data):
         del content[data.draw(st.integers(0, len(content) - 1)) :]
     file.write_bytes(content)
     age(store, 3600)
-    assert running(store) == []
+    assert active_leases(store) == []
     assert claims(store)
 
 
@@ -173,13 +173,13 @@ def test_of_sixteen_processes_one_gets_each_lease(store, tmp_path):
     go = tmp_path / "go"
     with subprocess.Popen([sys.executable, "-c", CROWD, store.path, go], stdout=subprocess.PIPE, text=True) as crowd:
         got = [crowd.stdout.readline().strip() for _ in range(16)]
-        held = running(store)
+        held = active_leases(store)
         go.touch()
     assert crowd.returncode == 0
     assert sorted("".join(got)) == ["0", "1", "2", "3", "4"]
     assert sorted(each["run_batch"] for each in held) == ["0", "1", "2", "3", "4"]
     assert len({each["pid"] for each in held}) == sum(map(bool, got))
-    assert running(store) == []
+    assert active_leases(store) == []
 
 
 def test_a_full_disk_is_said_and_nothing_is_held(store, monkeypatch):
@@ -191,5 +191,5 @@ def test_a_full_disk_is_said_and_nothing_is_held(store, monkeypatch):
             patch.setattr(os, "fsync", full)
             with pytest.raises(SilobenchError, match=r"a\.json: cannot be written \(No space left on device\)"):
                 leases.claim("a", {})
-        assert running(store) == []
+        assert active_leases(store) == []
         assert leases.claim("a", {})

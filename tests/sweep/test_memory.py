@@ -17,10 +17,10 @@ from tests.sweep.scripted import federation, run_batch
 TRAIN = """
 import sys
 from pathlib import Path
-from bench.sweep import work
+from bench.sweep import training
 from tests.sweep import test_memory
 
-class Site(work.Site):
+class WorkerSettings(training.WorkerSettings):
     def federation(self, run):
         return test_memory.federation()
 
@@ -28,10 +28,10 @@ def kilobytes(what):
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what))
     return int(line.split()[1])
 
-work.train(test_memory.run_batch(1), Site(None, None))
+training.train(test_memory.run_batch(1), WorkerSettings(None, None))
 before = kilobytes("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")
-work.train(test_memory.made(sys.argv[1]), Site(None, None))
+training.train(test_memory.made(sys.argv[1]), WorkerSettings(None, None))
 print(1024 * kilobytes("VmHWM"), 1024 * (kilobytes("VmHWM") - before))
 """
 

@@ -50,7 +50,7 @@ def test_the_packing_does_not_depend_on_which_run_batches_are_finished(monkeypat
 
 def test_runs_on_large_inputs_are_spread_and_those_with_data_of_their_own_are_few_together(monkeypatch):
     assert [len(run_batch.runs) for run_batch in plan(GRID, sample=10_000)] == [3, 3]
-    monkeypatch.setattr(planning, "MAXIMAL_FEDERATIONS", 2)
+    monkeypatch.setattr(planning, "MAX_FEDERATIONS", 2)
 
     def of_seed(seed: int) -> RunSpec:
         data = {"name": "toy", "options": {"split_seed": seed}, "fingerprint": str(seed), "by_seed": ["split_seed"]}

@@ -13,9 +13,9 @@ import pytest
 
 from bench.cli.records_text import of_state
 from bench.sweep import lease, runner
-from bench.sweep.executors import Done
+from bench.sweep.executors import BatchResult
 from bench.sweep.runner import FailedError, Runner, StoppedError
-from bench.sweep.state import state
+from bench.sweep.status import status
 from bench.sweep.store import Store
 from bench.types import SilobenchError
 from tests.sweep.scripted import Scripted, record, run_batch, trained, wait_for
@@ -40,7 +40,7 @@ def train(executor, run_batches, store, *told) -> None:
         runner.train(run_batches, store)
 
 
-def on_record(store: Store) -> Counter:
+def recorded(store: Store) -> Counter:
     """How often each run is on record."""
     lines = [line for file in (store.path / "records").glob("*") for line in file.read_text().splitlines()]
     return Counter(line.partition('"run":"')[2].partition('"')[0] for line in lines)
@@ -54,7 +54,7 @@ def test_every_run_batch_is_kept_and_told_of(store):
     events: list[dict] = []
     executor = Scripted()
     train(executor, RUN_BATCHES, store, events.append)
-    assert on_record(store) == once(*RUN_BATCHES)
+    assert recorded(store) == once(*RUN_BATCHES)
     assert [(each["population"], each["machine"]) for each in store.costs()] == [
         (each.name, "Plan9 mips, 64 cores") for each in RUN_BATCHES
     ]
@@ -65,11 +65,11 @@ def test_every_run_batch_is_kept_and_told_of(store):
     }  # fmt: skip
     assert {key: events[2][key] for key in ("runs", "diverged", "seconds")} == {"runs": 2, "diverged": 0, "seconds": 1}
     assert executor.closed == [False]
-    assert lease.running(store) == []
+    assert lease.active_leases(store) == []
 
 
 def test_one_executor_trains_all_batches_and_is_closed_at_the_end(store):
-    executor, made = Scripted(lambda run_batch: Done(run_batch, error="no such thing")), []
+    executor, made = Scripted(lambda run_batch: BatchResult(run_batch, error="no such thing")), []
     with Runner(lambda told: made.append(told) or executor(told)) as runner:
         with pytest.raises(FailedError):
             runner.train(RUN_BATCHES[:1], store)
@@ -79,7 +79,7 @@ def test_one_executor_trains_all_batches_and_is_closed_at_the_end(store):
         assert executor.closed == []
     assert executor.closed == [False]
     assert len(made) == 1
-    assert on_record(store) == once(*RUN_BATCHES[1:])
+    assert recorded(store) == once(*RUN_BATCHES[1:])
 
 
 def test_after_an_interruption_another_executor_is_made(store):
@@ -94,7 +94,7 @@ def test_after_an_interruption_another_executor_is_made(store):
         assert executors[0].closed == [True]
         runner.train(RUN_BATCHES, store)
     assert [each.closed for each in executors] == [[True], [False]]
-    assert on_record(store) == once(*RUN_BATCHES)
+    assert recorded(store) == once(*RUN_BATCHES)
 
 
 def test_without_anything_to_train_no_executor_is_made(store):
@@ -107,7 +107,7 @@ def test_what_is_on_record_by_now_is_not_trained(store):
     executor = Scripted()
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2]]
-    assert on_record(store) == once(*RUN_BATCHES)
+    assert recorded(store) == once(*RUN_BATCHES)
 
 
 def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
@@ -118,8 +118,8 @@ def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
 
     def end(run_batch):
         executor.progress(run_batch.name, 3, 7, 0.5)
-        wait_for(lambda: "round" in lease.running(store)[0])
-        seen.extend(lease.running(store))
+        wait_for(lambda: "round" in lease.active_leases(store)[0])
+        seen.extend(lease.active_leases(store))
         return trained(run_batch)
 
     executor = Scripted()
@@ -135,7 +135,7 @@ def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
 
 def test_a_failing_run_batch_leaves_the_others_alone(store):
     def end(run_batch):
-        return Done(run_batch, error="no such thing") if run_batch == RUN_BATCHES[1] else trained(run_batch)
+        return BatchResult(run_batch, error="no such thing") if run_batch == RUN_BATCHES[1] else trained(run_batch)
 
     events: list[dict] = []
     with pytest.raises(FailedError) as error:
@@ -144,14 +144,14 @@ def test_a_failing_run_batch_leaves_the_others_alone(store):
         "1 of 3 run batches failed, all others are on record; the first (fedavg on digits, 2 seeds): no such thing"
     )
     assert error.value.status == 1
-    assert on_record(store) == once(RUN_BATCHES[0], RUN_BATCHES[2])
+    assert recorded(store) == once(RUN_BATCHES[0], RUN_BATCHES[2])
     assert [event["event"] for event in events].count("failed") == 1
-    assert lease.running(store) == []
+    assert lease.active_leases(store) == []
 
 
 def test_a_traceback_is_kept_until_the_run_batch_is_on_record(store):
     trace = "Traceback (most recent call last):\n  ...\nKeyError: 'lr'\n"
-    executor = Scripted(lambda run_batch: Done(run_batch, error="KeyError: 'lr'", trace=trace))
+    executor = Scripted(lambda run_batch: BatchResult(run_batch, error="KeyError: 'lr'", trace=trace))
     events: list[dict] = []
     with pytest.raises(FailedError) as error:
         train(executor, RUN_BATCHES[:2], store, events.append)
@@ -161,17 +161,17 @@ def test_a_traceback_is_kept_until_the_run_batch_is_on_record(store):
         f"KeyError: 'lr'; traceback in {file}" for file in files
     ]
     assert [file.read_text() for file in files] == [f"fedavg on digits, 2 seeds\n\n{trace}"] * 2
-    assert state(store)[0]["failed"] == [{"file": str(file), "text": "fedavg on digits, 2 seeds"} for file in files]
+    assert status(store)[0]["failed"] == [{"file": str(file), "text": "fedavg on digits, 2 seeds"} for file in files]
     train(Scripted(), RUN_BATCHES[:1], store)
     assert [file.exists() for file in files] == [False, True]
-    lines = list(of_state(state(store)[0]))
+    lines = list(of_state(status(store)[0]))
     assert lines[lines.index("  failed     1 run batch") + 1] == f"    fedavg on digits, 2 seeds  {files[1]}"
 
 
 def test_a_traceback_that_cannot_be_kept_is_a_line(store):
     store.path.mkdir()
     (store.path / "failed").touch()
-    executor = Scripted(lambda run_batch: Done(run_batch, error="KeyError: 'lr'", trace="Traceback"))
+    executor = Scripted(lambda run_batch: BatchResult(run_batch, error="KeyError: 'lr'", trace="Traceback"))
     with pytest.raises(SilobenchError, match=r"failed/\w+\.txt: cannot be written \(.+\); mend that"):
         train(executor, RUN_BATCHES[:1], store)
 
@@ -181,7 +181,7 @@ def culprit(error: str):
 
     def end(run_batch):
         bad = any((run.hyperparameters["lr"], run.seed) == (0.1, 2) for run in run_batch.runs)
-        return Done(run_batch, error=error, lost=True) if bad else trained(run_batch)
+        return BatchResult(run_batch, error=error, lost=True) if bad else trained(run_batch)
 
     return end
 
@@ -193,7 +193,7 @@ def test_a_lost_worker_s_run_batch_is_tried_again_then_by_halves(store):
     tried = [[(run.hyperparameters["lr"], run.seed) for run in each.runs] for each in executor.begun]
     low, high = RUNS[:2], RUNS[2:]
     assert tried == [RUNS, RUNS, low, high, high, [(0.1, 1)], [(0.1, 2)], [(0.1, 2)]]
-    assert sorted(on_record(store).values()) == [1, 1, 1]
+    assert sorted(recorded(store).values()) == [1, 1, 1]
 
 
 def test_out_of_memory_is_not_tried_again_but_by_halves_at_once(store):
@@ -202,17 +202,17 @@ def test_out_of_memory_is_not_tried_again_but_by_halves_at_once(store):
         train(executor, [GRID], store, events.append)
     assert [len(each.runs) for each in executor.begun] == [4, 2, 2, 1, 1]
     assert [event["event"] for event in events].count("split") == 2
-    assert sorted(on_record(store).values()) == [1, 1, 1]
+    assert sorted(recorded(store).values()) == [1, 1, 1]
 
 
 def test_one_lost_worker_costs_one_more_attempt(store):
     lost = iter([True])
     executor = Scripted(
-        lambda run_batch: Done(run_batch, error="died", lost=True) if next(lost, False) else trained(run_batch)
+        lambda run_batch: BatchResult(run_batch, error="died", lost=True) if next(lost, False) else trained(run_batch)
     )
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], *RUN_BATCHES]
-    assert on_record(store) == once(*RUN_BATCHES)
+    assert recorded(store) == once(*RUN_BATCHES)
 
 
 def test_a_race_of_settings_is_not_halved(store):
@@ -230,16 +230,16 @@ def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
         train(executor, RUN_BATCHES, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
     assert error.value.status == 130
     assert executor.begun == RUN_BATCHES[:2]
-    assert on_record(store) == once(*RUN_BATCHES[:2])
+    assert recorded(store) == once(*RUN_BATCHES[:2])
     assert executor.closed == [False]
-    assert lease.running(store) == []
+    assert lease.active_leases(store) == []
 
 
 def test_asked_to_stop_when_all_is_done_it_is_done(store):
     stop = threading.Event()
     executor = Scripted(room=3)
     train(executor, RUN_BATCHES, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
-    assert on_record(store) == once(*RUN_BATCHES)
+    assert recorded(store) == once(*RUN_BATCHES)
 
 
 def test_interrupted_it_ends_its_workers_and_gives_its_leases_back(store):
@@ -269,7 +269,7 @@ import json
 import sys
 from pathlib import Path
 from bench.sweep.lease import Leases
-from bench.sweep.state import state
+from bench.sweep.status import status
 from bench.sweep.store import Store
 
 store, name, records = Store(Path(sys.argv[1])), sys.argv[2], json.loads(sys.argv[3])
@@ -305,7 +305,7 @@ def test_what_another_process_trains_is_waited_for(store, other):
     executor = Scripted(end)
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2]]
-    assert on_record(store) == once(*RUN_BATCHES)
+    assert recorded(store) == once(*RUN_BATCHES)
 
 
 def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_free(store, other):
@@ -323,4 +323,4 @@ def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_fre
     executor = Patient(room=2)
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2], RUN_BATCHES[1]]
-    assert on_record(store) == once(*RUN_BATCHES)
+    assert recorded(store) == once(*RUN_BATCHES)

@@ -98,7 +98,7 @@ def damaged(folder, name: str, content: bytes) -> str:
     assert message.startswith(f"{file}")
     assert f"delete {file} and repeat" in message
     assert "\n" not in message
-    assert Store(folder).examined() == ({}, [message])
+    assert Store(folder).read_all() == ({}, [message])
     return message
 
 
@@ -164,7 +164,7 @@ def test_damage_does_not_hide_what_is_intact(store):
     kept = json.loads(second.read_bytes())["run"]
     first.write_bytes(b"")
     third.write_bytes(third.read_bytes()[:-1])
-    found, damage = store.examined()
+    found, damage = store.read_all()
     assert list(found) == [kept]
     assert [message.partition(".jsonl")[0] for message in damage] == [str(first)[:-6], str(third)[:-6]]
 

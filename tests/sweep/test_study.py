@@ -13,12 +13,12 @@ import pytest
 from bench import spec
 from bench.data.metadata import Facts
 from bench.sweep import study as running
-from bench.sweep import work
-from bench.sweep.executors import InProcess
+from bench.sweep import training
+from bench.sweep.executors.local import InProcessExecutor
 from bench.sweep.runner import Runner
-from bench.sweep.select import Search, choose
+from bench.sweep.selection import SearchResult, choose
 from bench.sweep.store import Store
-from bench.sweep.work import Site
+from bench.sweep.training import WorkerSettings
 from bench.train import engine
 from bench.train.halving import survivors
 from bench.types import Budget, Federation, Outcome, RunSpec, SpecError
@@ -69,8 +69,8 @@ def toy_data(monkeypatch):
 
 def serve(monkeypatch, load) -> None:
     """Every data set is what ``load`` makes of its options."""
-    monkeypatch.setattr(work, "load_dataset", load)
-    monkeypatch.setattr(work, "_loaded", work.Latest())
+    monkeypatch.setattr(training, "load_dataset", load)
+    monkeypatch.setattr(training, "_loaded", training.RecentCache())
     monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
 
 
@@ -98,9 +98,9 @@ def trained(monkeypatch):
     return calls
 
 
-def run_study(study: spec.StudySpec, store: Store, **options) -> dict[str, Search]:
+def run_study(study: spec.StudySpec, store: Store, **options) -> dict[str, SearchResult]:
     """The study trained in this process."""
-    with Runner(lambda progress: InProcess(Site(None, None), progress)) as runner:
+    with Runner(lambda progress: InProcessExecutor(WorkerSettings(None, None), progress)) as runner:
         return running.run_study(study, store, runner=runner, **options)
 
 

@@ -24,7 +24,7 @@ from bench.spec import (
     TrajectoriesSection,
 )
 from bench.spec.exhibits import VALIDATION, FigureSection
-from bench.sweep.select import Search
+from bench.sweep.selection import SearchResult
 from bench.types import Chosen, SilobenchError, SpecError, nearest
 
 Counts = Callable[[Choice], tuple[Sequence[Sequence[int]], Sequence[str], bool]]
@@ -34,7 +34,7 @@ Counts = Callable[[Choice], tuple[Sequence[Sequence[int]], Sequence[str], bool]]
 def draw(
     study: StudySpec,
     figure: FigureSection,
-    searches: Mapping[str, Search],
+    searches: Mapping[str, SearchResult],
     chosen: Mapping[str, Chosen],
     tables: Mapping[str, Table],
     stem: Path,
@@ -94,7 +94,7 @@ def _clients(figure: HeatmapSection | ClientsSection, table: Table, stem: Path) 
     return (heatmap if isinstance(figure, HeatmapSection) else client_bars)(table, stem, title=title)
 
 
-def _alpha(figure: AlphaSection, search: Search, chosen: Chosen, stem: Path, title: str) -> list[Path]:
+def _alpha(figure: AlphaSection, search: SearchResult, chosen: Chosen, stem: Path, title: str) -> list[Path]:
     from bench.report.figures.bar_charts import alpha_study
 
     metric = figure.metric or next(record["scores"][0][3] for record in chosen.records if record)

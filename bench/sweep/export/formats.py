@@ -12,7 +12,7 @@ from bench.types import SpecError
 
 if TYPE_CHECKING:
     from bench.spec import StudySpec
-    from bench.sweep.select import Search
+    from bench.sweep.selection import SearchResult
     from bench.sweep.store import Store
 
 
@@ -35,7 +35,7 @@ def export(store: Store, place: Path, to: Format, study: StudySpec | None = None
     from bench.sweep.study import on_record
 
     records = store.records()
-    searches: Mapping[str, Search] = {}
+    searches: Mapping[str, SearchResult] = {}
     if study is not None:
         searches = on_record(study, records, root)
         within = [record for search in searches.values() for seeds in search.records for record in seeds if record]

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench import __version__
 from bench.data.files.user_files import optional
 from bench.sweep.export.to_tensorboard import results, scalars
-from bench.sweep.reading import Record, names
+from bench.sweep.summaries import Record, names
 
 BATCH = 1000  # MLflow takes no more metrics at once
 

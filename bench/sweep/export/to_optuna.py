@@ -10,16 +10,16 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bench.spec import Method, StudySpec
-from bench.sweep.reading import means, own_metric
 from bench.sweep.search import distributions
-from bench.sweep.select import Record, Search, best_validation
+from bench.sweep.selection import Record, SearchResult, best_validation
+from bench.sweep.summaries import means, own_metric
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
 
-def write(study: StudySpec, searches: Mapping[str, Search], file: Path) -> None:
+def write(study: StudySpec, searches: Mapping[str, SearchResult], file: Path) -> None:
     """An Optuna study for each method and a trial for each of its settings, in the new SQLite database ``file``.
 
     A trial's value is what the study's rule minimises, its intermediate values are the validation losses by rounds
@@ -41,7 +41,7 @@ def write(study: StudySpec, searches: Mapping[str, Search], file: Path) -> None:
         storage.engine.dispose()
 
 
-def trial(method: Method, search: Search, number: int) -> FrozenTrial:
+def trial(method: Method, search: SearchResult, number: int) -> FrozenTrial:
     """The setting with this number as a trial."""
     from optuna.trial import TrialState, create_trial
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.data.files.user_files import optional
-from bench.sweep.reading import Record, names
+from bench.sweep.summaries import Record, names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.data.files.user_files import optional
-from bench.sweep.reading import Record, means, names, own_metric
-from bench.sweep.select import best_validation
+from bench.sweep.selection import best_validation
+from bench.sweep.summaries import Record, means, names, own_metric
 
 
 def write(records: Sequence[Record], folder: Path) -> None:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from bench import registry
 from bench.data import flamby
 from bench.sweep import memory
-from bench.sweep.executors import Done, Progress, attempt, failure, seldom
+from bench.sweep.executors.base import BatchResult, Progress, attempt, failure, throttled
 from bench.sweep.plan import PlannedBatch
-from bench.sweep.work import Latest, Site, data_key, load
+from bench.sweep.training import RecentCache, WorkerSettings, data_key, load
 from bench.types import Federation, RunSpec, SilobenchError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ PER_GPU = 4  # run batches that share a GPU at most: small models leave most of 
 DIED = "a worker or its machine died"
 
 
-class OnRay:
+class RayExecutor:
     """Trains on a Ray cluster, one run batch for each core, or for each share of a GPU if the cluster has any.
 
     A run batch asks for the memory that it needs, too, so that a machine gets as many as it can hold; one that needs
@@ -45,7 +45,7 @@ class OnRay:
     cluster has room for. Raises :class:`SilobenchError` where Ray is not installed or no cluster answers.
     """
 
-    def __init__(self, address: str | None, site: Site, progress: Progress, workers: int = 0) -> None:
+    def __init__(self, address: str | None, site: WorkerSettings, progress: Progress, workers: int = 0) -> None:
         try:
             import ray
         except ImportError:
@@ -64,9 +64,9 @@ class OnRay:
         self._train = partial(ray.remote(_in_worker).options, **needs, max_retries=0)
         self._notes = self._here(_Notes).remote()
         self._news = self._notes.take.remote()
-        self._data: Latest[ObjectRef[Any]] = Latest()  # in the object store
+        self._data: RecentCache[ObjectRef[Any]] = RecentCache()  # in the object store
         self._running: dict[ObjectRef[Any], tuple[PlannedBatch, int]] = {}  # and the memory asked for, in bytes
-        self._refused: list[Done] = []
+        self._refused: list[BatchResult] = []
 
     def _here(self, kind: type) -> Any:
         """An actor class whose actors live on this machine, and use none of its cores."""
@@ -110,7 +110,7 @@ class OnRay:
         with _as_arrays():
             return self._ray.put((_Adapter(run.data["name"]), federation))
 
-    def finished(self, timeout: float) -> list[Done]:
+    def finished(self, timeout: float) -> list[BatchResult]:
         self._hear()
         done, self._refused = self._refused, []
         if done or not self._running:
@@ -141,11 +141,11 @@ class OnRay:
             if run_batch.name in news:
                 self._progress(run_batch.name, *news[run_batch.name])
 
-    def _outcome(self, ended: ObjectRef[Any]) -> Done:
+    def _outcome(self, ended: ObjectRef[Any]) -> BatchResult:
         errors = self._ray.exceptions
         run_batch, _ = self._running.pop(ended)
         try:
-            done: Done = self._ray.get(ended)
+            done: BatchResult = self._ray.get(ended)
         except errors.RayTaskError as error:  # on the way to the training, which never raises
             cause = getattr(error.cause, "client_exc", error.cause)  # or what its data met when they were unpacked
             if not isinstance(cause, Exception):
@@ -154,12 +154,12 @@ class OnRay:
                 cause.__cause__ = error  # which knows the worker's traceback
                 return failure(run_batch, cause)
         except errors.OutOfMemoryError:
-            return Done(run_batch, error="out of memory", lost=True)
+            return BatchResult(run_batch, error="out of memory", lost=True)
         except errors.RayError:
             pass
         else:
             return done
-        return Done(run_batch, error=DIED, lost=True)
+        return BatchResult(run_batch, error=DIED, lost=True)
 
     def close(self, *, now: bool = False) -> None:
         running = list(self._running)
@@ -250,7 +250,7 @@ class _Notes:
 
 
 @dataclass(frozen=True)
-class _Handed(Site):
+class _Handed(WorkerSettings):
     """A site whose data came with the run batch."""
 
     federations: Mapping[str, Federation] = field(default_factory=dict)
@@ -260,10 +260,10 @@ class _Handed(Site):
 
 
 def _in_worker(
-    run_batch: PlannedBatch, site: Site, notes: Any, keys: Sequence[str], *data: tuple[Any, Federation]
-) -> Done:
+    run_batch: PlannedBatch, site: WorkerSettings, notes: Any, keys: Sequence[str], *data: tuple[Any, Federation]
+) -> BatchResult:
     # Without a shared folder nothing could go on from a snapshot.
     snapshots = site.snapshots if site.snapshots is not None and site.snapshots.is_dir() else None
     federations = {key: federation for key, (_, federation) in zip(keys, data, strict=True)}
     handed = _Handed(site.root, snapshots, site.every_rounds, site.every_seconds, federations)
-    return attempt(run_batch, handed, seldom(partial(notes.put.remote, run_batch.name)))
+    return attempt(run_batch, handed, throttled(partial(notes.put.remote, run_batch.name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.sweep.select import Search, choose
+from bench.sweep.selection import SearchResult, choose
 
 SEEDS = (1, 2)
 
@@ -17,9 +17,9 @@ def record(*losses: float | None, status: str = "finished", score: float = 0.5) 
 DIVERGED = record(0.01, None, status="diverged")
 
 
-def search(*records) -> Search:
+def search(*records) -> SearchResult:
     settings = tuple({"lr": 10.0**-i} for i in range(len(records)))
-    return Search("fedavg", settings, SEEDS, records)
+    return SearchResult("fedavg", settings, SEEDS, records)
 
 
 def test_the_mean_over_seeds_of_the_best_round_decides():
@@ -62,7 +62,7 @@ scores = st.floats(0, 1)
 def test_scores_change_no_choice(settings, data):
     """Whatever the test samples say, the same setting is chosen."""
 
-    def scored() -> Search:
+    def scored() -> SearchResult:
         return search(*(tuple(record(loss, score=data.draw(scores)) for loss in pair) for pair in settings))
 
     assert choose(scored()).hyperparameters == choose(scored()).hyperparameters
@@ -79,5 +79,5 @@ def test_a_diverged_setting_changes_no_choice_among_the_others(settings, place):
 def test_runs_along_one_hyperparameter_keep_the_others():
     settings = tuple({"lr": lr, "alpha_lr": alpha} for lr in (0.1, 0.2) for alpha in (1.0, 0.01))
     runs = tuple((record(float(i)),) for i in range(4))
-    found = Search("apfl", settings, (1,), runs).along("alpha_lr", {"lr": 0.2, "alpha_lr": 1.0})
+    found = SearchResult("apfl", settings, (1,), runs).along("alpha_lr", {"lr": 0.2, "alpha_lr": 1.0})
     assert found == {1.0: runs[2], 0.01: runs[3]}

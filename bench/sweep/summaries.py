@@ -7,7 +7,7 @@ from math import isfinite
 from statistics import fmean
 from typing import Any
 
-from bench.sweep.select import best_validation
+from bench.sweep.selection import best_validation
 
 Record = Mapping[str, Any]
 

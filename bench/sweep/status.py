@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.sweep.lease import running
-from bench.sweep.store import Record, Store, no_collection
+from bench.sweep.lease import active_leases
+from bench.sweep.store import Record, Store, garbage_collection_paused
 
 if TYPE_CHECKING:
     from bench.spec import StudySpec
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ABOUT = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "host")
 
 
-def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
+def status(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
     """What is going on in the store, in plain containers, and the records that can be believed by their runs' hashes.
 
     ``training``: each run batch's lease and for how many seconds it has run. ``finished``: runs, diverged ones among
@@ -26,13 +26,13 @@ def state(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
     ``failed``: the file with the traceback of each run batch that ended by a fault in the program, and its text.
     ``damaged``: what is wrong with each file of records that cannot be believed.
     """
-    records, damage = store.examined()
+    records, damage = store.read_all()
     now = time.time()
     return {
         "store": str(store.path),
         "training": [
             {**{key: lease.get(key) for key in ABOUT}, "seconds": round(max(0.0, now - lease["begun"]), 1)}
-            for lease in running(store)
+            for lease in active_leases(store)
         ],
         "finished": {
             "runs": len(records),
@@ -52,11 +52,11 @@ def progress(study: StudySpec, records: Mapping[str, Record], root: Path | None)
     Equal settings count once. Of a search that asks by what it has found, and is not at its end, nobody knows how many
     there will be; it counts with as many as it tries.
     """
-    from bench.sweep.study import on_record
+    from bench.sweep.study import recorded
 
     methods = {}
-    with no_collection():
-        searches = on_record(study, records, root)
+    with garbage_collection_paused():
+        searches = recorded(study, records, root)
     for name, search in searches.items():
         there = [record for seeds in search.records for record in seeds if record is not None]
         known = study.methods[name].search.kind != "tpe" or len(there) == len(search.settings) * len(search.seeds)

@@ -11,12 +11,13 @@ import time
 import pytest
 
 from bench import spec
-from bench.sweep import executors
-from bench.sweep.executors import Done, InProcess, Processes, failure, seldom
+from bench.sweep.executors import base
+from bench.sweep.executors.base import BatchResult, failure, throttled
+from bench.sweep.executors.local import InProcessExecutor, ProcessExecutor
 from bench.sweep.runner import Runner
 from bench.sweep.store import Store
 from bench.sweep.study import run_study
-from bench.sweep.work import Site
+from bench.sweep.training import WorkerSettings
 from bench.types import DataError
 from tests.sweep.scripted import Stage, alive, contents, run_batch, wait_for
 
@@ -25,9 +26,9 @@ def ignore(*told) -> None:
     pass
 
 
-def drained(executor, count: int = 1) -> dict[tuple[int, ...], Done]:
+def drained(executor, count: int = 1) -> dict[tuple[int, ...], BatchResult]:
     """The ends of so many run batches, by their seeds."""
-    done: list[Done] = []
+    done: list[BatchResult] = []
     wait_for(lambda: bool(done.extend(executor.finished(0.1)) or len(done) >= count))
     return {each.run_batch.seeds: each for each in done}
 
@@ -35,7 +36,7 @@ def drained(executor, count: int = 1) -> dict[tuple[int, ...], Done]:
 RAISED = 'raise ValueError("no such\\nthing")'
 
 
-def leads_to(statement: str, done: Done) -> bool:
+def leads_to(statement: str, done: BatchResult) -> bool:
     """Whether the end of a run batch has a traceback that shows the statement."""
     return done.trace is not None and statement in done.trace
 
@@ -53,16 +54,16 @@ def leads_to(statement: str, done: Done) -> bool:
 )
 def test_what_ended_a_run_batch_is_one_line_and_a_fault_of_the_program_has_a_traceback(error, said, lost):
     done = failure(run_batch(1), error)
-    assert dataclasses.replace(done, trace=None) == Done(run_batch(1), error=said, lost=lost)
+    assert dataclasses.replace(done, trace=None) == BatchResult(run_batch(1), error=said, lost=lost)
     assert (done.trace is not None) == (": " in said and not isinstance(error, DataError))
 
 
 def test_of_many_tellings_few_are_heard_the_first_among_them(monkeypatch):
     moments = iter((0.0, 0.1, 0.2, 0.3, 0.4))
-    monkeypatch.setattr(executors, "SELDOM", 0.15)
+    monkeypatch.setattr(base, "PROGRESS_INTERVAL", 0.15)
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
     heard: list[tuple] = []
-    tell = seldom(lambda *told: heard.append(told))
+    tell = throttled(lambda *told: heard.append(told))
     for round_ in range(1, 6):
         tell(round_, 5, None)
     assert heard == [(1, 5, None), (3, 5, None), (5, 5, None)]
@@ -70,7 +71,7 @@ def test_of_many_tellings_few_are_heard_the_first_among_them(monkeypatch):
 
 def test_in_process_one_run_batch_is_trained_at_a_time(tmp_path):
     heard: list[tuple] = []
-    executor = InProcess(Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
+    executor = InProcessExecutor(Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
     assert executor.free
     assert executor.finished(0) == []
     executor.submit(run_batch(1, 2))
@@ -86,7 +87,7 @@ def test_in_process_one_run_batch_is_trained_at_a_time(tmp_path):
 @pytest.mark.parametrize(("act", "error", "lost"), [("raise", "ValueError: no such thing", False),
                                                     ("memory", "out of memory", True)])  # fmt: skip
 def test_in_process_what_goes_wrong_is_said(tmp_path, act, error, lost):
-    executor = InProcess(Stage.at(tmp_path / "stage", seed1=act), ignore)
+    executor = InProcessExecutor(Stage.at(tmp_path / "stage", seed1=act), ignore)
     executor.submit(run_batch(1))
     (done,) = executor.finished(0)
     assert (done.run_batch, done.records, done.error, done.lost) == (run_batch(1), None, error, lost)
@@ -97,7 +98,7 @@ def test_in_process_what_goes_wrong_is_said(tmp_path, act, error, lost):
 def processes(tmp_path):
     """Two worker processes, and what they are told of progress."""
     heard: list[tuple] = []
-    executor = Processes(2, Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
+    executor = ProcessExecutor(2, Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
     yield executor, heard
     executor.close(now=True)
 
@@ -168,10 +169,10 @@ def test_records_of_worker_processes_are_those_of_this_process(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     study = spec.read(tmp_path / "study.toml")
     here, elsewhere = Store(tmp_path / "here"), Store(tmp_path / "elsewhere")
-    with Runner(lambda told: InProcess(Site(None, None), told)) as runner:
+    with Runner(lambda told: InProcessExecutor(WorkerSettings(None, None), told)) as runner:
         found = run_study(study, here, runner=runner)
-    site = Site(None, tmp_path / "elsewhere" / "snapshots", every_rounds=1)
-    with Runner(lambda told: Processes(2, site, told)) as runner:
+    site = WorkerSettings(None, tmp_path / "elsewhere" / "snapshots", every_rounds=1)
+    with Runner(lambda told: ProcessExecutor(2, site, told)) as runner:
         assert run_study(study, elsewhere, runner=runner) == found
     assert contents(elsewhere) == contents(here)
     assert len(contents(here)) == 3

@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchResult:
     """All runs of one method: ``records[i][j]`` is setting i with seed j, None where the run is missing.
 
     ``dropped`` are the settings (by number) whose runs ended before the budget did, at a rung of successive halving.
@@ -55,7 +55,7 @@ def best_validation(record: Record | None, rounds: int | None = None) -> float:
 RULES: dict[Rule, Callable[[Record | None], float]] = {"best-val": best_validation}
 
 
-def choose(search: Search, rule: Rule = "best-val") -> Chosen:
+def choose(search: SearchResult, rule: Rule = "best-val") -> Chosen:
     """The setting with the lowest mean over seeds of what ``rule`` measures; the first in grid order wins ties.
 
     A setting with a missing or diverged run is worse than any without, and one that was dropped is not chosen.

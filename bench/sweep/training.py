@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from bench import __version__
 from bench.data import load_dataset
-from bench.sweep.plan import MAXIMAL_FEDERATIONS, PlannedBatch, lasting
+from bench.sweep.plan import MAX_FEDERATIONS, PlannedBatch, with_rounds
 from bench.sweep.store import FORMAT
 from bench.types import DataError, Federation, Outcome, RunSpec, content_hash
 
@@ -20,7 +20,7 @@ Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, best
 Made = TypeVar("Made")
 
 
-class Latest(Generic[Made]):
+class RecentCache(Generic[Made]):
     """What was made of runs' data, as much of it as two run batches need; the oldest is forgotten first."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Latest(Generic[Made]):
         """What was made for a run that sees the same data, or is made now."""
         if (key := data_key(run)) not in self._made:
             made = make(run)
-            if len(self._made) >= 2 * MAXIMAL_FEDERATIONS:
+            if len(self._made) >= 2 * MAX_FEDERATIONS:
                 del self._made[next(iter(self._made))]
             self._made[key] = made
         return self._made[key]
@@ -41,11 +41,11 @@ def data_key(run: RunSpec) -> str:
     return content_hash(dict(run.data))
 
 
-_loaded: Latest[Federation] = Latest()
+_loaded: RecentCache[Federation] = RecentCache()
 
 
 @dataclass(frozen=True)
-class Site:
+class WorkerSettings:
     """Where a worker finds and keeps things: raw data, and the snapshots of what is running."""
 
     root: Path | None
@@ -59,7 +59,7 @@ class Site:
 
 
 def train(
-    run_batch: PlannedBatch, site: Site, tell: Tell = lambda finished, rounds, best: None
+    run_batch: PlannedBatch, site: WorkerSettings, tell: Tell = lambda finished, rounds, best: None
 ) -> list[dict[str, Any]]:
     """The records of all runs of the run batch, in its order; of one with rungs, those of settings as they ended."""
     from bench.native import keep_freed_memory
@@ -93,7 +93,7 @@ def train(
 
 def _as_ended(run: RunSpec, outcome: Outcome) -> RunSpec:
     """The run that was really made: a setting dropped at a rung is a run of so many rounds."""
-    return lasting(run, len(outcome.validation))
+    return with_rounds(run, len(outcome.validation))
 
 
 def load(root: Path | None, run: RunSpec) -> Federation:

@@ -18,13 +18,14 @@ import torch
 from ray.cluster_utils import Cluster
 
 from bench import registry
-from bench.sweep import memory, work
-from bench.sweep.executors import Done, InProcess
+from bench.sweep import memory, training
+from bench.sweep.executors.base import BatchResult
+from bench.sweep.executors.local import InProcessExecutor
+from bench.sweep.executors.on_ray import RayExecutor
 from bench.sweep.plan import PlannedBatch
-from bench.sweep.ray_executor import OnRay
 from bench.sweep.runner import FailedError, Runner
 from bench.sweep.store import Store
-from bench.sweep.work import Site
+from bench.sweep.training import WorkerSettings
 from bench.types import Federation, SilobenchError
 from tests.sweep.scripted import alive, contents, federation, run_batch, wait_for
 
@@ -85,8 +86,8 @@ def closed(tmp_path, monkeypatch):
         assert os.getpid() == here
         return dataclasses.replace(federation(), prepare=prepare)
 
-    monkeypatch.setattr(work, "load_dataset", load)
-    monkeypatch.setattr(work, "_loaded", work.Latest())
+    monkeypatch.setattr(training, "load_dataset", load)
+    monkeypatch.setattr(training, "_loaded", training.RecentCache())
     return tmp_path / "gate"
 
 
@@ -94,7 +95,7 @@ def closed(tmp_path, monkeypatch):
 def expected(closed, tmp_path):
     """The records of this process."""
     store = Store(tmp_path / "here")
-    with Runner(lambda told: InProcess(Site(None, None), told)) as runner:
+    with Runner(lambda told: InProcessExecutor(WorkerSettings(None, None), told)) as runner:
         runner.train(RUN_BATCHES, store)
     return contents(store)
 
@@ -111,7 +112,9 @@ def ignore(*told) -> None:
 
 def test_run_batches_wait_for_a_core_and_none_is_left_behind(cluster, closed, tmp_path):
     heard: list[tuple] = []
-    executor = OnRay(cluster.address, Site(None, tmp_path / "snapshots"), lambda *told: heard.append(told))
+    executor = RayExecutor(
+        cluster.address, WorkerSettings(None, tmp_path / "snapshots"), lambda *told: heard.append(told)
+    )
     first, second = RUN_BATCHES[:2]
     for each in (first, second):
         assert executor.free
@@ -131,7 +134,7 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
     (closed / "open").touch()
     ray.init(cluster.address, log_to_driver=False)
     try:
-        executor = OnRay(None, Site(None, None), ignore)
+        executor = RayExecutor(None, WorkerSettings(None, None), ignore)
         run, other = RUN_BATCHES[0].runs
         put = executor._data.of(run, executor._put)
         assert executor._data.of(other, executor._put) == put
@@ -149,7 +152,7 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
 @pytest.mark.parametrize(("workers", "share", "room"), [(0, 4, 8), (3, 2, 3), (2, 1, 2)])
 def test_gpus_are_shared_by_a_few_run_batches(cluster, monkeypatch, workers, share, room):
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 16.0, "GPU": 2.0})
-    executor = OnRay(cluster.address, Site(None, None), ignore, workers)
+    executor = RayExecutor(cluster.address, WorkerSettings(None, None), ignore, workers)
     try:
         assert executor._per_gpu == share
         for number in range(room):
@@ -161,8 +164,8 @@ def test_gpus_are_shared_by_a_few_run_batches(cluster, monkeypatch, workers, sha
         executor.close()
 
 
-def ended(executor: OnRay) -> Done:
-    done: list[Done] = []
+def ended(executor: RayExecutor) -> BatchResult:
+    done: list[BatchResult] = []
     wait_for(lambda: bool(done.extend(executor.finished(0.1)) or done))
     return done[0]
 
@@ -170,7 +173,7 @@ def ended(executor: OnRay) -> Done:
 def test_run_batches_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, closed, monkeypatch):
     monkeypatch.setattr(memory, "needed", lambda run_batch, federation: 2**30 * run_batch.seeds[0])
     machines, first, large = [4 * 2**30], run_batch(3), run_batch(2**10)
-    executor = OnRay(cluster.address, Site(None, None), ignore, workers=8)
+    executor = RayExecutor(cluster.address, WorkerSettings(None, None), ignore, workers=8)
     try:
         largest = max(executor._memory())
         monkeypatch.setattr(executor, "_memory", lambda: machines)
@@ -214,12 +217,12 @@ def trap():
 
 def test_a_fault_of_the_program_comes_with_the_worker_s_traceback(cluster, closed, monkeypatch):
     (closed / "fault").touch()
-    executor = OnRay(cluster.address, Site(None, None), ignore)
+    executor = RayExecutor(cluster.address, WorkerSettings(None, None), ignore)
     try:
         executor.submit(RUN_BATCHES[0])
         training = ended(executor)
-        monkeypatch.setattr(work, "load_dataset", lambda *asked: dataclasses.replace(federation(), prepare=trap()))
-        executor._data = work.Latest()
+        monkeypatch.setattr(training, "load_dataset", lambda *asked: dataclasses.replace(federation(), prepare=trap()))
+        executor._data = training.RecentCache()
         executor.submit(RUN_BATCHES[0])
         unpacking = ended(executor)
     finally:
@@ -243,7 +246,7 @@ def test_without_an_address_this_machine_is_the_cluster(cluster, closed, expecte
     events: list[dict] = []
     with (
         pytest.raises(FailedError, match="2 of 6 run batches failed"),
-        Runner(lambda told: OnRay(None, Site(None, None), told, workers=1), events.append) as runner,
+        Runner(lambda told: RayExecutor(None, WorkerSettings(None, None), told, workers=1), events.append) as runner,
     ):
         runner.train([unknown, changed, *RUN_BATCHES], store)
     assert contents(store) == expected
@@ -270,8 +273,8 @@ def test_killed_workers_and_machines_change_no_record(cluster, closed, expected,
     killing = threading.Thread(target=kill)
     killing.start()
     handler = signal.getsignal(signal.SIGTERM)
-    site = Site(None, store.path / "snapshots", every_rounds=1)
-    with Runner(lambda told: OnRay(cluster.address, site, told), events.append) as runner:
+    site = WorkerSettings(None, store.path / "snapshots", every_rounds=1)
+    with Runner(lambda told: RayExecutor(cluster.address, site, told), events.append) as runner:
         runner.train(RUN_BATCHES, store)
     assert signal.getsignal(signal.SIGTERM) is handler
     killing.join()
@@ -288,7 +291,7 @@ def test_a_missing_ray_and_a_silent_address_are_said_in_a_line(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(SilobenchError, match=rf"--address {address}: no Ray cluster answers there .*ray start --head"):
-        OnRay(address, Site(None, None), ignore)
+        RayExecutor(address, WorkerSettings(None, None), ignore)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SilobenchError, match=r"--executor ray needs the library ray: pip install 'silobench\[ray\]'"):
-        OnRay("auto", Site(None, None), ignore)
+        RayExecutor("auto", WorkerSettings(None, None), ignore)

@@ -1,0 +1,1 @@
+"""Executors: where run batches are trained."""
