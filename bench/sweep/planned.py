@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from bench import machine
 
 if TYPE_CHECKING:
-    from bench.sweep.estimate import Estimate
+    from bench.sweep.estimate import StudyEstimate
 
 
-def remember(study: Path, profile: str, estimate: Estimate) -> None:
+def remember(study: Path, profile: str, estimate: StudyEstimate) -> None:
     """Keep the estimated time of a whole study; do nothing if data are missing or some runs are finished already."""
     if estimate.seconds is not None and estimate.to_train == estimate.runs:
         machine.remember("plans", _key(study, profile), estimate.wall(1))

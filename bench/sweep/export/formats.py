@@ -32,12 +32,12 @@ def export(store: Store, place: Path, to: Format, study: StudySpec | None = None
     ``root`` is a folder of raw data. Raise :class:`SpecError` if there are no records, or if Optuna is asked for
     without a study; in both cases nothing is written.
     """
-    from bench.sweep.study import on_record
+    from bench.sweep.study import recorded
 
     records = store.records()
     searches: Mapping[str, SearchResult] = {}
     if study is not None:
-        searches = on_record(study, records, root)
+        searches = recorded(study, records, root)
         within = [record for search in searches.values() for seeds in search.records for record in seeds if record]
         records = {record["run"]: records[record["run"]] for record in within}
     elif to is Format.OPTUNA:
