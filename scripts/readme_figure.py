@@ -8,6 +8,7 @@ Reads ``results/published/fenda/2-heart.csv`` and writes ``docs/images/fenda-tab
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -47,7 +48,7 @@ def draw(table: pd.DataFrame, target: Path) -> None:
         capsize=2.5,
         label="re-run: mean and 95 % interval of 5 runs",
     )
-    printed = {"fmt": "D", "markersize": 5, "mfc": "none", "capsize": 2.5}
+    printed: dict[str, Any] = {"fmt": "D", "markersize": 5, "mfc": "none", "capsize": 2.5}
     axes.errorbar(
         table["printed"], places, xerr=table["printed_ci95"], color=ORANGE, label="printed in the paper", **printed
     )

@@ -15,7 +15,7 @@ SHORT = 8  # digits of a hash in lists
 
 
 def of_state(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the state of a store (see :mod:`bench.sweep.status`) line by line, with the progress of a study if given."""
+    """Yield the state of a store (see :mod:`bench.sweep.status`) by line, with the progress of a study if given."""
     training, finished, snapshots = found["training"], found["finished"], found["snapshots"]
     runs = f"{count(finished['runs'], 'run')} in {batches(finished['run_batches'])}"
     yield found["store"]
