@@ -13,7 +13,7 @@ import pytest
 
 from bench.cli.records_text import of_state
 from bench.sweep import lease, runner
-from bench.sweep.executors import BatchResult
+from bench.sweep.executors.base import BatchResult
 from bench.sweep.runner import FailedError, Runner, StoppedError
 from bench.sweep.status import status
 from bench.sweep.store import Store
