@@ -15,7 +15,7 @@ from bench.report.audit.findings import Audit, AuditFinding, audit, papers, rend
 
 DOES_NOT_FOLLOW = {
     "apple": {
-        *("bold", "highest", "personalised_above_local", "above_personalised", "measured_apart"),
+        *("bold", "highest", "personalised_above_local", "above_personalised", "measured_separately"),
         *("state_of_the_art_when_limited", "overhead", "grid", "schedule_ends"),
     },
     "fenda": {
@@ -31,8 +31,17 @@ DOES_NOT_FOLLOW = {
     },
     "player": {
         *("ranks_1", "ranks_a5", "ranks_a6", "ranks_a7", "ranks_a8", "ranks_a10", "ranks_a11"),
-        *("p_1", "p_a5", "p_a6", "p_a8", "p_a9", "p_a11", "p_a12", "apart_1"),
-        *("bold_a5", "bold_a8", "bold_a11", "clients", "learning_rates", "loss_unit", "threshold", "measured_apart"),
+        *("p_1", "p_a5", "p_a6", "p_a8", "p_a9", "p_a11", "p_a12", "significant_1"),
+        *(
+            "bold_a5",
+            "bold_a8",
+            "bold_a11",
+            "clients",
+            "learning_rates",
+            "loss_unit",
+            "threshold",
+            "measured_separately",
+        ),
     },
 }
 UNCHECKED = {
@@ -41,7 +50,7 @@ UNCHECKED = {
         *("best", "interval_formula", "latest_of_the_same_runs", "alpha_rates", "extreme_heterogeneity"),
         *("later_version", "gemini_parameters", "delirium_features", "table_11_head"),
     },
-    "global_layers": {"metric", "fedavg_on_covertype", "fedavg_on_the_hearts", "fedavg_federates", "replicates"},
+    "global_layers": {"metric", "fedavg_on_covertype", "fedavg_on_heart_cohorts", "fedavg_federates", "replicates"},
     "player": {"bold_elsewhere", "radii", "sensitivity"},
 }
 
@@ -145,7 +154,7 @@ def test_p_values(audits, table, proper, turned):
 
 def test_what_else_is_off_in_player(audits):
     assert "of the printed mean ranks 0.000832" in finding(audits, "player", "p_1").why
-    assert len(finding(audits, "player", "apart_1").off) == 9
+    assert len(finding(audits, "player", "significant_1").off) == 9
     assert set(off(audits, "player", "bold_a5")) == {"emnist", "sent140"}
     assert set(off(audits, "player", "bold_a8")) == {"isic2019_4class", "fed_heart_disease_5class"}
     assert off(audits, "player", "bold_a11") == {"fed_heart_disease_5class": ("PLayer-FL 1.4e-02", "pFedMe 1.3e-02")}
@@ -154,7 +163,7 @@ def test_what_else_is_off_in_player(audits):
         *("isic2019_4class, pFedMe", "isic2019_4class, PLayer-FL", "isic2019_4class, PLayer-FL-1"),
         *("fed_heart_disease_5class, pFedMe", "mimic3_mortality, pFedMe"),
     }
-    assert set(off(audits, "player", "measured_apart")) == {
+    assert set(off(audits, "player", "measured_separately")) == {
         "PLayer-FL and PLayer-FL-Random (isic2019_4class)", "FedAvg and FedProx (sent140)",
     }  # fmt: skip
 
@@ -192,7 +201,7 @@ def test_what_is_off_in_apple(audits):
     bold = {"pathmnist:pathological": ("APPLE, mu != 0 97.51", "APFL 98.98")}
     assert off(audits, "apple", "bold") == bold
     assert len(off(audits, "apple", "highest")) == 1
-    assert off(audits, "apple", "measured_apart") == {
+    assert off(audits, "apple", "measured_separately") == {
         "FedAvg-local and APFL": ("apart", "2 of 8 alike"),
         "FedAvg-FT and FedProx-FT": ("apart", "7 of 8 alike"),
     }
