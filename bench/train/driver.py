@@ -1,8 +1,8 @@
-"""The rounds of a run batch, first to last: in chunks that a stack holds, kept now and then, worse settings dropped.
+"""Training of a whole run batch: chunks that fit into a stack, snapshots, and successive halving.
 
-At a rung (successive halving, :mod:`bench.train.halving`) every chunk stops with its last round trained but not yet
-evaluated. A setting that goes on is then evaluated as in any round; one that is dropped as a run that ends there, with
-the tuning and the point of the learning curve that this has.
+With successive halving (:mod:`bench.train.halving`) every chunk stops at a rung with its last round trained but not
+yet evaluated. A setting that is kept is then evaluated as in any other round. A setting that is dropped is evaluated as
+a run that ends there, with the tuning and the learning-curve point of a last round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 
 import torch
 
-from bench.train import halving
+from bench.train import evaluate, halving
 from bench.train.path import mapper_of
 from bench.train.results import as_plain, collect_outcomes, from_plain
 from bench.train.rounds import Rounds
@@ -26,32 +26,40 @@ from bench.train.snapshots import Keeping, Snapshot
 from bench.train.state import RunState, Trained
 from bench.types import Outcome, SpecError, content_hash
 
-# A stack holds at most so many weights (d x settings x seeds x clients); more settings are run in several stacks.
+# The most weights (d x settings x seeds x clients) in one stack; more settings are trained in several stacks.
 STACKED_WEIGHTS = 2**24
-# Of what a snapshot holds; one with another number is left alone and its runs start afresh.
-FORMAT = 2
+# Version of the content of a snapshot; a snapshot of another version is ignored and its runs start again.
+FORMAT = 3
 
 Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, lowest aggregated validation loss so far
 
 
 @dataclass
 class Chunk:
-    """Some of the settings, by their numbers, and how far they are."""
+    """Some of the settings, by their numbers, and their state."""
 
     numbers: Sequence[int]
     rounds: Rounds
     state: RunState
 
     def of(self, numbers: Sequence[int], rounds: int) -> Chunk:
-        """Some of its settings alone, with a budget of so many ``rounds``."""
-        places = [self.numbers.index(number) for number in numbers]
-        run_batch = self.rounds.run_batch.of(places, rounds)
-        mapper = self.rounds.mapper.resized(len(places))
-        return Chunk(numbers, Rounds(run_batch, mapper), self.state.of(mapper, places))
+        """Return some of its settings, with a budget of ``rounds`` rounds."""
+        positions = [self.numbers.index(number) for number in numbers]
+        run_batch = self.rounds.run_batch.of(positions, rounds)
+        mapper = self.rounds.mapper.resized(len(positions))
+        return Chunk(numbers, Rounds(run_batch, mapper), self.state.of(mapper, positions))
+
+    def evaluated(self) -> Trained:
+        """Validate the models after the last trained round, and test them if the learning curve has a point there."""
+        trained = self.rounds.evaluated(self.state)
+        if self.state.rounds not in self.rounds.run_batch.budget.tested:
+            return trained
+        point = evaluate.curve_point(self.rounds, trained.checkpoints["latest"])
+        return dataclasses.replace(trained, curves=[*trained.curves, point])
 
 
 class Driver:
-    """All settings and seeds of a run batch, trained with one path; without ``rungs`` no setting is dropped."""
+    """Trains all settings and seeds of a run batch on one path; without ``rungs`` no setting is dropped."""
 
     def __init__(
         self,
@@ -70,14 +78,14 @@ class Driver:
         self.finished: list[tuple[Sequence[int], Rounds, Trained]] = []  # models of settings that were not dropped
         self._lowest = math.inf
         self._snapshot = None if keeping is None else self._named(keeping)
-        self._cut = cut(run_batch, path)
-        self._waiting = list(self._cut)  # settings of chunks that have not begun
+        self._all = chunk_numbers(run_batch, path)
+        self._waiting = list(self._all)  # settings of chunks that have not begun
         self._chunks: list[Chunk] = []
         self._passed = 0  # rungs at which settings have been dropped
         self._resume()
 
     def run(self) -> list[Outcome]:
-        """The outcomes of all runs, settings-major."""
+        """Train; return the outcomes of all runs, in settings-major order."""
         for rung in self.rungs[self._passed :]:
             for chunk in list(self._chunks):
                 self._advance(chunk, rung)
@@ -99,12 +107,12 @@ class Driver:
         return Chunk(numbers, rounds, rounds.begin())
 
     def _advance(self, chunk: Chunk, rung: int) -> None:
-        """Train the chunk up to the rung; what has come to the end is tested."""
+        """Train the chunk up to the rung; test it if that is the last one."""
         last = rung == self.rungs[-1]
         while chunk.state.rounds < rung:
             chunk.rounds.train(chunk.state)
             if last or chunk.state.rounds < rung:
-                chunk.state.trained = chunk.rounds.evaluated(chunk.state)
+                chunk.state.trained = chunk.evaluated()
             self._after_round(chunk)
         if last:
             self._end(chunk)
@@ -112,17 +120,17 @@ class Driver:
             self._chunks.remove(chunk)
 
     def _drop(self, rung: int) -> None:
-        """Let the better settings of all chunks go on, and the others end here."""
-        going_on = [chunk.rounds.evaluated(chunk.state) for chunk in self._chunks]
+        """Keep the better settings of all chunks, and end the others at this rung."""
+        evaluated = [chunk.evaluated() for chunk in self._chunks]
         numbers = [number for chunk in self._chunks for number in chunk.numbers]
-        losses = [_loss(trained, h) for chunk, trained in zip(self._chunks, going_on, strict=True)
+        losses = [_loss(trained, h) for chunk, trained in zip(self._chunks, evaluated, strict=True)
                   for h in range(len(chunk.numbers))]  # fmt: skip
-        kept = {numbers[place] for place in halving.survivors(losses, self.reduction)}
+        kept = {numbers[position] for position in halving.survivors(losses, self.reduction)}
         chunks, self._chunks = self._chunks, []
-        for chunk, trained in zip(chunks, going_on, strict=True):
-            if gone := [number for number in chunk.numbers if number not in kept]:
-                ended = chunk.of(gone, rung)
-                ended.state.trained = ended.rounds.evaluated(ended.state)
+        for chunk, trained in zip(chunks, evaluated, strict=True):
+            if dropped := [number for number in chunk.numbers if number not in kept]:
+                ended = chunk.of(dropped, rung)
+                ended.state.trained = ended.evaluated()
                 self._end(ended)
             if stay := [number for number in chunk.numbers if number in kept]:
                 chunk.state.trained = trained
@@ -130,23 +138,24 @@ class Driver:
         self._passed += 1
 
     def _end(self, chunk: Chunk) -> None:
-        found, seeds = collect_outcomes(chunk.rounds, chunk.state.trained), len(self.run_batch.seeds)
-        for place, number in enumerate(chunk.numbers):
-            self.outcomes[number] = found[place * seeds : (place + 1) * seeds]
+        outcomes, seeds = collect_outcomes(chunk.rounds, chunk.state.trained), len(self.run_batch.seeds)
+        for position, number in enumerate(chunk.numbers):
+            self.outcomes[number] = outcomes[position * seeds : (position + 1) * seeds]
 
     def _after_round(self, chunk: Chunk) -> None:
+        """Write a snapshot if one is due, and report progress."""
         rounds = self.rungs[-1]
         if self._snapshot is not None and self._snapshot.due(chunk.state.rounds):
             self._keep(self._snapshot)
         remaining = len(self._waiting) * rounds + sum(rounds - each.state.rounds for each in self._chunks)
         self._lowest = min(self._lowest, chunk.state.trained.best["global"].amin().item())
-        total = len(self._cut) * rounds
+        total = len(self._all) * rounds
         self.tell(total - remaining, total, self._lowest if math.isfinite(self._lowest) else None)
 
     # Snapshots ------------------------------------------------------------------------------------------------------
 
     def _named(self, keeping: Keeping) -> Snapshot:
-        """Where the state is kept, named by everything that decides it."""
+        """Return the snapshot that belongs to everything that decides the runs' numbers."""
         run_batch = self.run_batch
         digest = hashlib.sha256(run_batch.initial(run_batch.seeds[0], 0).numpy().tobytes())
         options = dataclasses.asdict(run_batch.algorithm)
@@ -169,28 +178,28 @@ class Driver:
 
     def _keep(self, snapshot: Snapshot) -> None:
         tree, chunks = {}, []
-        for place, chunk in enumerate(self._chunks):
-            tree[str(place)], facts = chunk.state.parts()
-            chunks.append({"numbers": list(chunk.numbers), **facts})
+        for position, chunk in enumerate(self._chunks):
+            tree[str(position)], metadata = chunk.state.parts()
+            chunks.append({"numbers": list(chunk.numbers), **metadata})
         ended = {number: [as_plain(outcome) for outcome in found] for number, found in self.outcomes.items()}
         waiting = [list(numbers) for numbers in self._waiting]
         snapshot.write(tree, {"chunks": chunks, "ended": ended, "waiting": waiting, "passed": self._passed})
 
     def _resume(self) -> None:
-        """The state as it was kept, if it was."""
+        """Restore the state of the snapshot, if there is one."""
         found = self._snapshot.read() if self._snapshot is not None else None
         if found is None:
             return
-        tree, facts = found
-        for place, kept in enumerate(facts["chunks"]):
+        tree, metadata = found
+        for position, kept in enumerate(metadata["chunks"]):
             rounds = self._rounds(kept["numbers"])
-            self._chunks.append(Chunk(kept["numbers"], rounds, rounds.resumed(tree[str(place)], kept)))
-        self.outcomes = {int(number): [from_plain(each) for each in kept] for number, kept in facts["ended"].items()}
-        self._waiting, self._passed = facts["waiting"], facts["passed"]
+            self._chunks.append(Chunk(kept["numbers"], rounds, rounds.resumed(tree[str(position)], kept)))
+        self.outcomes = {int(number): [from_plain(each) for each in kept] for number, kept in metadata["ended"].items()}
+        self._waiting, self._passed = metadata["waiting"], metadata["passed"]
 
 
-def cut(run_batch: RunBatch, path: Literal["stack", "loop"]) -> list[Sequence[int]]:
-    """The numbers of the settings, cut so that no stack holds more than STACKED_WEIGHTS weights."""
+def chunk_numbers(run_batch: RunBatch, path: Literal["stack", "loop"]) -> list[Sequence[int]]:
+    """Return the numbers of the settings of each chunk; no stack holds more than STACKED_WEIGHTS weights."""
     setting = run_batch.models[0].size * len(run_batch.seeds) * len(run_batch.models)
     numbers = range(len(run_batch.settings))
     together = max(1, STACKED_WEIGHTS // setting) if path == "stack" else len(numbers)
@@ -198,7 +207,7 @@ def cut(run_batch: RunBatch, path: Literal["stack", "loop"]) -> list[Sequence[in
 
 
 def _loss(trained: Trained, h: int) -> float:
-    """The mean over seeds of a setting's lowest aggregated validation loss so far; infinite if one has diverged."""
+    """Return the mean over seeds of a setting's lowest aggregated validation loss; infinite if a run has diverged."""
     lowest = trained.best["global"][h, :, 0].tolist()
     return fmean(math.inf if (h, s) in trained.diverged else loss for s, loss in enumerate(lowest))
 
@@ -206,8 +215,10 @@ def _loss(trained: Trained, h: int) -> float:
 def _check(rungs: Sequence[int], reduction: int, run_batch: RunBatch) -> None:
     rounds = run_batch.budget.rounds
     if list(rungs) != sorted(set(rungs)) or rungs[0] < 1 or rungs[-1] != rounds:
-        raise SpecError(f"rungs = {list(rungs)}: expected rising numbers of rounds, the last one the budget's {rounds}")
+        raise SpecError(
+            f"rungs = {list(rungs)}: must be strictly increasing numbers of rounds that end with the budget's {rounds}"
+        )
     if reduction < 2:
         raise SpecError(f"reduction = {reduction}: expected a whole number of at least 2")
     if not bool(run_batch.counts[1].any()):
-        raise SpecError("rungs drop settings by validation loss: set validation above 0")
+        raise SpecError("rungs: settings are dropped by validation loss; set validation above 0")

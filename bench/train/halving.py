@@ -1,4 +1,4 @@
-"""Successive halving (Jamieson & Talwalkar, 2016): which settings of a run batch go on after a rung."""
+"""Successive halving (Jamieson & Talwalkar, 2016): rungs, and the settings that are kept after each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 
 def rungs(first: int, rounds: int, reduction: int) -> tuple[int, ...]:
-    """After how many rounds settings are dropped: ``first``, ``reduction`` times as many, and so on to the last."""
+    """Return the numbers of rounds after which settings are dropped: ``first`` times powers of ``reduction``.
+
+    The last rung is ``rounds``, where the remaining settings end.
+    """
     found = []
     while first < rounds:
         found.append(first)
@@ -16,6 +19,9 @@ def rungs(first: int, rounds: int, reduction: int) -> tuple[int, ...]:
 
 
 def survivors(losses: Sequence[float], reduction: int) -> list[int]:
-    """The 1 / ``reduction`` (rounded up) of the settings with the lowest losses, in order; ties go to the first."""
+    """Return the indices of the 1 / ``reduction`` (rounded up) settings with the lowest losses, in order.
+
+    Of equal losses the first is kept.
+    """
     keep = math.ceil(len(losses) / reduction)
     return sorted(sorted(range(len(losses)), key=lambda number: (losses[number], number))[:keep])

@@ -14,11 +14,11 @@ from typing import Literal
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.native import standing_back
-from bench.train.loop import Loop
-from bench.train.mapper import Mapper
+from bench.train.mapping.loop import Loop
+from bench.train.mapping.mapper import Mapper
+from bench.train.mapping.stack import Stack
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
-from bench.train.stack import Stack
 from bench.types import SpecError
 
 ExecutionPath = Literal["auto", "stack", "loop"]

@@ -1,4 +1,4 @@
-"""What trained runs measured, as plain numbers."""
+"""Outcomes of trained runs as plain numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bench.types import Outcome
 
 
 def collect_outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
-    """An :class:`Outcome` for every run, settings-major; the checkpoints are tested here."""
+    """Test the checkpoints and return an :class:`Outcome` for every run, in settings-major order."""
     run_batch = rounds.run_batch
     tested = {rule: evaluate.scores(rounds, personal) for rule, personal in trained.checkpoints.items()}
-    validation, aggregated = trained.validation, rounds.aggregated(trained.validation)
-    untuned = None if trained.untuned is None else rounds.aggregated(trained.untuned)
-    travelled = {way: total / len(trained.losses) for way, total in trained.travelled.items()}
+    validation, aggregated = trained.validation, rounds.validation.aggregated(trained.validation)
+    untuned = None if trained.untuned is None else rounds.validation.aggregated(trained.untuned)
+    communication = {way: total / len(trained.losses) for way, total in trained.communication.items()}
     parameters = tuple(run_batch.algorithm.parameters(model) for model in run_batch.models)
-    made = []
+    outcomes = []
     for h, s in rounds.mapper.indices("HS"):
         diverged = trained.diverged.get((h, s))
         scores = tuple(
@@ -34,7 +34,7 @@ def collect_outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
             for rule, by_pair in tested.items()
             for (model, client, name), values in by_pair.items()
         )
-        made.append(
+        outcomes.append(
             Outcome(
                 hyperparameters=run_batch.settings[h],
                 seed=run_batch.seeds[s],
@@ -43,7 +43,7 @@ def collect_outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 scores=scores,
                 validation=tuple(_numbers(losses) for losses in validation[:, h, s]),
                 aggregated=_numbers(aggregated[:, h, s]),
-                communication={way: _count(floats[h, s].item()) for way, floats in travelled.items()},
+                communication={way: _count(floats[h, s].item()) for way, floats in communication.items()},
                 client_parameters=parameters,
                 path=rounds.mapper.path,
                 curves=_curves(run_batch, trained, h, s),
@@ -51,37 +51,33 @@ def collect_outcomes(rounds: Rounds, trained: Trained) -> list[Outcome]:
                 untuned=None if untuned is None else _plain(untuned[h, s].item()),
             )
         )
-    return made
-
-
-def _traces(rounds: Rounds, trained: Trained, h: int, s: int) -> dict[str, Any]:
-    """What was watched in every round of one run, and what a look into the last round's models has found."""
-    watched = {name: [_plain(each[h, s].tolist()) for each in kept] for name, kept in trained.traces.items()}
-    analysis = rounds.run_batch.algorithm.layer_analysis()
-    if analysis == "none" or (h, s) in trained.diverged:
-        return watched
-    found = measure(rounds, trained, h, s, similarity=analysis == "all")
-    return watched | {name: _plain(each) for name, each in found.items()}
+    return outcomes
 
 
 def as_plain(outcome: Outcome) -> dict[str, Any]:
-    """The outcome in containers that JSON keeps."""
+    """Return the outcome as containers that JSON can hold."""
     return dataclasses.asdict(outcome)
 
 
 def from_plain(found: Mapping[str, Any]) -> Outcome:
-    """The outcome that :func:`as_plain` was given, once JSON has made lists of its tuples."""
+    """Return the outcome from what :func:`as_plain` returned, after JSON turned its tuples into lists."""
     lists = {name: tuple(map(tuple, found[name])) for name in ("scores", "validation")}
     flat = {name: tuple(found[name]) for name in ("aggregated", "client_parameters")}
     return Outcome(**{**found, **lists, **flat})
 
 
-def _count(value: float) -> float:
-    return int(value) if value.is_integer() else value
+def _traces(rounds: Rounds, trained: Trained, h: int, s: int) -> dict[str, Any]:
+    """Return the traced quantities of all rounds of one run, and the layer statistics of its last round."""
+    traced = {name: [_plain(each[h, s].tolist()) for each in values] for name, values in trained.traces.items()}
+    analysis = rounds.run_batch.algorithm.layer_analysis()
+    if analysis == "none" or (h, s) in trained.diverged:
+        return traced
+    found = measure(rounds, trained, h, s, similarity=analysis == "all")
+    return traced | {name: _plain(each) for name, each in found.items()}
 
 
 def _curves(run_batch: RunBatch, trained: Trained, h: int, s: int) -> dict[str, Any]:
-    """The learning curves of one run; from its first bad number on it has no scores."""
+    """Return the learning curves of one run; it has no scores from its first non-finite number on."""
     rounds = run_batch.budget.tested
     if not rounds:
         return {}
@@ -92,8 +88,12 @@ def _curves(run_batch: RunBatch, trained: Trained, h: int, s: int) -> dict[str, 
     return {"rounds": list(rounds), "scores": {name: _plain(points[:, m].tolist()) for m, name in enumerate(names)}}
 
 
+def _count(value: float) -> float:
+    return int(value) if value.is_integer() else value
+
+
 def _plain(values: Any) -> Any:
-    """Nested lists of numbers with None for what is not finite."""
+    """Return nested lists of numbers with None for what is not finite."""
     if isinstance(values, list):
         return [_plain(each) for each in values]
     return values if math.isfinite(values) else None

@@ -1,4 +1,4 @@
-"""A run batch - settings x seeds x clients of one study's method - and what its clients see."""
+"""A run batch: settings x seeds x clients that share data, algorithm, model and budget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.rng import bits, derive
 from bench.train.batching import schedule
 from bench.train.batching.samples import Samples
 from bench.train.batching.torch_order import Loaders
-from bench.train.mapper import Index, LocalWork
+from bench.train.mapping.mapper import Index, LocalWork
 from bench.train.task.losses import Criterion
 from bench.train.task.outputs import OutputKind
 from bench.types import Budget, Client, DataError, Federation
@@ -24,13 +24,13 @@ from bench.types import Budget, Client, DataError, Federation
 
 @dataclass(frozen=True)
 class RunBatch:
-    """What the runs of one run batch have in common, and where they differ (``settings`` and ``seeds``)."""
+    """What all runs of the batch share, and their ``settings`` and ``seeds``."""
 
     federations: Sequence[Federation]  # of each seed; the same object where the seeds share their data
     algorithm: Algorithm
-    models: Sequence[Model]  # of each training client; the same object where they agree
+    models: Sequence[Model]  # of each training client; the same object where clients have the same shapes
     initial: Callable[[int, int], Tensor]  # (seed, client) -> initial weights
-    generator: Callable[[int], Tensor]  # seed -> state of torch's generator behind the last client's initial weights
+    generator: Callable[[int], Tensor]  # seed -> state of torch's generator after the last client's initial weights
     criterion: Criterion
     output: OutputKind
     budget: Budget
@@ -39,33 +39,35 @@ class RunBatch:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
+        """The lengths of the axes: settings (H), seeds (S) and clients (C)."""
         clients = 1 if self.algorithm.pooled else len(self.federation.clients)
         return {"H": len(self.settings), "S": len(self.seeds), "C": clients}
 
     @property
     def federation(self) -> Federation:
-        """The first seed's federation; those of the others differ from it in their samples alone."""
+        """The first seed's federation; those of other seeds may differ from it in their samples only."""
         return self.federations[0]
 
     @cached_property
     def exchanges(self) -> Sequence[Exchange]:
-        made: dict[int, Exchange] = {}
+        """The shared part of each client's model."""
+        exchanges: dict[int, Exchange] = {}
         for model in self.models:
-            if id(model) not in made:
-                made[id(model)] = Exchange(model, partial(self._shared, model))
-        return [made[id(model)] for model in self.models]
+            if id(model) not in exchanges:
+                exchanges[id(model)] = Exchange(model, partial(self._shared, model))
+        return [exchanges[id(model)] for model in self.models]
 
     def _shared(self, model: Model, name: str) -> bool:
         return self.algorithm.shared(name, model)
 
     @cached_property
     def samples(self) -> Mapping[Index, Samples]:
-        """The samples of each client that trains, by (seed number, client); seeds that share data share the object."""
-        made = {id(federation): self._samples(federation) for federation in self.federations}
-        return {(s, c): made[id(own)][c] for s, own in enumerate(self.federations) for c in range(self.sizes["C"])}
+        """The samples of each training client, by (seed, client); seeds that share data share the object."""
+        samples = {id(federation): self._samples(federation) for federation in self.federations}
+        return {(s, c): samples[id(own)][c] for s, own in enumerate(self.federations) for c in range(self.sizes["C"])}
 
     def _samples(self, federation: Federation) -> Sequence[Samples]:
-        """Those of each client, or all of them pooled."""
+        """Return the samples of each client, or of all clients pooled."""
         groups = [federation.clients] if self.algorithm.pooled else [(own,) for own in federation.clients]
         if len({client.train.x.shape[1:] for client in groups[0]}) > 1:
             name = federation.name
@@ -79,7 +81,7 @@ class RunBatch:
 
     @cached_property
     def splits(self) -> dict[Index, tuple[Tensor, Tensor]]:
-        """Row numbers of training and validation samples by (seed number, client)."""
+        """Rows of training and validation samples, by (seed, client)."""
 
         def split(s: int, c: int) -> tuple[Tensor, Tensor]:
             samples = self.samples[s, c]
@@ -90,10 +92,11 @@ class RunBatch:
 
         return {index: split(*index) for index in self.samples}
 
-    def look(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
-        """What the model sees of stored inputs (..., n, features...).
+    def model_inputs(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Return stored inputs (..., n, features...) as model inputs.
 
-        With the ``keys`` (...) of their local steps it is what it trains on, each sample changed by a key of its own.
+        With the ``keys`` (...) of local steps the inputs are those of training: each sample is augmented with a random
+        key of its own.
         """
         prepare, augment = self.federation.prepare, self.federation.augment
         mini_batches = () if keys is None else keys.shape
@@ -108,14 +111,14 @@ class RunBatch:
 
     @cached_property
     def counts(self) -> Tensor:
-        """How many training and validation samples every client has, (2, S, C)."""
+        """Numbers of training and validation samples, (2, S, C)."""
         sizes = [[len(rows) for rows in pair] for pair in self.splits.values()]
         return torch.tensor(sizes).T.reshape(2, self.sizes["S"], self.sizes["C"])
 
     def work(self, s: int, c: int, round_: int, tuning: int = 0) -> LocalWork:
-        """The local steps of client ``c`` in a round of seed number ``s``, rows counted in all its samples.
+        """Return the local steps of client ``c`` in a round of seed number ``s``.
 
-        With ``tuning`` they are that many epochs of local tuning after the round.
+        With ``tuning`` they are ``tuning`` epochs of local tuning after the round.
         """
         rows = self.splits[s, c][0]
         budget = self.budget.working(epochs=tuning) if tuning else self.budget
@@ -124,20 +127,20 @@ class RunBatch:
         if budget.draws == "torch":
             positions = self._loaders[s].epoch(round_)[c]
         else:
-            # Tuning after a round shuffles otherwise than the round did.
+            # Tuning after a round shuffles in another order than the round did.
             positions = schedule.mini_batches(budget, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
         key = torch.tensor(derive(purpose, self.seeds[s], c, round_))
         return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
 
     @cached_property
     def _loaders(self) -> Sequence[Loaders]:
-        """Those of every seed, where a seed stands for what torch draws."""
+        """The data loaders of every seed, for draws in the order of a torch script."""
         training, validation = self.counts.tolist()
         return [
             Loaders(self.generator(seed), training[s], validation[s], self.budget) for s, seed in enumerate(self.seeds)
         ]
 
     def of(self, settings: Sequence[int], rounds: int) -> RunBatch:
-        """Some of the settings alone, by number, with a budget of so many rounds."""
+        """Return some of the settings, by number, with a budget of ``rounds`` rounds."""
         budget = dataclasses.replace(self.budget, rounds=rounds)
         return dataclasses.replace(self, settings=[self.settings[h] for h in settings], budget=budget)

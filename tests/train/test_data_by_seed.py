@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from bench.train import engine
+from bench.train.mapping.stack import Stack
 from bench.train.path import ExecutionPath
-from bench.train.stack import Stack
 from bench.types import Budget, Client, Federation, SpecError, Split
 from tests.train.test_engine import OPTIONS, assert_close
 from tests.train.toy import federation

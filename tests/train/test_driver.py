@@ -1,4 +1,4 @@
-"""Successive halving inside a run batch: a dropped setting is a short run, a kept one never notices the race."""
+"""Successive halving inside a run batch: dropped settings equal short runs, kept settings equal whole runs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LRS = (1e-3, 1e38, 0.3, 0.03, 0.1)  # the second one diverges
 RUNGS, SEEDS = (1, 3, 4), [1, 2]
 CASES: dict[str, dict[str, Any]] = {
     "fedavg": {},
-    "fedavg_ft": {"every_round": False},  # tunes after the last round alone
-    "apple": {"budget": 1},  # watches its mixing weights, and downloads more in the first round
+    "fedavg_ft": {"every_round": False},  # tunes after the last round only
+    "apple": {"budget": 1},  # traces its mixing weights, and downloads more in the first round
     "local": {},
 }
 STACK_OF_TWO = 2 * 2 * 3 * 151  # weights: settings, seeds, clients
@@ -45,13 +45,13 @@ def halved(algorithm: str, path: ExecutionPath, **more: Any) -> list[Outcome]:
 
 
 def ended(outcomes: list[Outcome]) -> list[int]:
-    """After how many rounds each setting ended."""
+    """Return the number of rounds of each setting."""
     return [len(outcome.validation) for outcome in outcomes[:: len(SEEDS)]]
 
 
 @pytest.mark.parametrize("path", ["loop", "stack"])
 @pytest.mark.parametrize("algorithm", CASES)
-def test_a_setting_ends_as_a_run_of_so_many_rounds(algorithm: str, path: ExecutionPath) -> None:
+def test_a_dropped_setting_equals_a_shorter_run(algorithm: str, path: ExecutionPath) -> None:
     outcomes = halved(algorithm, path)
     assert sorted(ended(outcomes)) == [1, 1, 3, 4, 4]
     for rung in RUNGS:
@@ -63,13 +63,13 @@ def test_a_setting_ends_as_a_run_of_so_many_rounds(algorithm: str, path: Executi
         if path == "loop":
             assert found == expected
         else:
-            # NaN of diverged runs has no neighbour.
+            # Losses of diverged runs are NaN and cannot be compared.
             good = [n for n, outcome in enumerate(expected) if outcome.status == "finished"]
             assert [outcome.status for outcome in found] == [outcome.status for outcome in expected]
             assert_close([found[n] for n in good], [expected[n] for n in good])
 
 
-def test_the_lowest_mean_validation_losses_so_far_go_on() -> None:
+def test_the_lowest_mean_validation_losses_so_far_are_kept() -> None:
     whole = run("fedavg", "loop")
     alive, expected = list(range(len(LRS))), [0] * len(LRS)
     for rung in RUNGS:
@@ -86,7 +86,7 @@ def test_the_lowest_mean_validation_losses_so_far_go_on() -> None:
     assert found[expected.index(4) * 2 : expected.index(4) * 2 + 2] == whole[expected.index(4) * 2 :][:2]
 
 
-def test_settings_of_several_stacks_run_one_race(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_several_stacks_run_one_halving(monkeypatch: pytest.MonkeyPatch) -> None:
     together = halved("fedavg", "stack")
     monkeypatch.setattr(driver, "STACKED_WEIGHTS", STACK_OF_TWO)
     parts = halved("fedavg", "stack")
@@ -96,12 +96,12 @@ def test_settings_of_several_stacks_run_one_race(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("path", "trained"), [
-    ("loop", 2),  # between the rungs
+    ("loop", 2),  # between two rungs
     ("stack", 1),  # the first of three stacks waits at a rung
-    ("stack", 4),  # the first stack goes on, the others wait
+    ("stack", 4),  # the first stack continues, the others wait
     ("stack", 6),
 ])  # fmt: skip
-def test_a_race_goes_on_where_it_was_cut(
+def test_a_resumed_run_batch_equals_an_uninterrupted_one(
     path: ExecutionPath, trained: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "STACKED_WEIGHTS", STACK_OF_TWO)
@@ -137,11 +137,11 @@ def test_a_dropped_settings_models_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize(("more", "message"), [
-    ({"rungs": (1, 3), "reduction": 2}, r"rungs = \[1, 3\]: expected .* the last one the budget's 4"),
-    ({"rungs": (3, 1, 4), "reduction": 2}, r"rungs = \[3, 1, 4\]: expected rising numbers"),
+    ({"rungs": (1, 3), "reduction": 2}, r"rungs = \[1, 3\]: .* that end with the budget's 4"),
+    ({"rungs": (3, 1, 4), "reduction": 2}, r"rungs = \[3, 1, 4\]: must be strictly increasing"),
     ({"rungs": (1, 4), "reduction": 1}, "reduction = 1: expected a whole number of at least 2"),
 ])  # fmt: skip
-def test_rungs_that_make_no_race_are_refused(more: dict[str, Any], message: str) -> None:
+def test_rungs_that_are_not_valid_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         run("fedavg", "loop", **more)
 

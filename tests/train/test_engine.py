@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bench import native, registry
 from bench.train import driver, engine
-from bench.train.mapper import Mapper
+from bench.train.mapping.mapper import Mapper
 from bench.train.path import ExecutionPath
 from bench.train.trace.capture import Captured
 from bench.types import Budget, Client, Federation, Outcome, Split
@@ -102,7 +102,7 @@ def test_neighbours_do_not_change_a_run(algorithm: str) -> None:
 
 def test_gathering_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     together = train()
-    monkeypatch.setattr("bench.train.stack.Stack.gathered", 1)
+    monkeypatch.setattr("bench.train.mapping.stack.Stack.gathered", 1)
     assert train() == together
 
 

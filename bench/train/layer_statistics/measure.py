@@ -52,7 +52,7 @@ def _loss(run_batch: RunBatch, s: int, client: int) -> statistics.Loss:
     """The training loss of the first mini-batch of the client's last round."""
     work = run_batch.work(s, client, run_batch.budget.rounds - 1)
     stored, y = run_batch.samples[s, client][work.batches[0]]
-    x, key = run_batch.look(stored[None], work.keys[:1])[0], work.keys[0]
+    x, key = run_batch.model_inputs(stored[None], work.keys[:1])[0], work.keys[0]
     return partial(_batch_loss, run_batch.models[client], run_batch.criterion, x, y, key)
 
 
@@ -69,6 +69,6 @@ def _distances(run_batch: RunBatch, s: int, weights: list[Tensor]) -> Tensor:
         raise SpecError("representations are compared between several clients with the same model")
     few = [run_batch.splits[s, client][0][: max(1, SAMPLES // clients)] for client in range(clients)]
     stored = torch.cat([run_batch.samples[s, client][rows][0] for client, rows in enumerate(few)])
-    between = statistics.similarities(models[0], weights, run_batch.look(stored), statistics.angular_procrustes)
+    between = statistics.similarities(models[0], weights, run_batch.model_inputs(stored), statistics.angular_procrustes)
     others = ~torch.eye(clients, dtype=torch.bool)
     return torch.where(others, between, 0).sum(2).T / (clients - 1)

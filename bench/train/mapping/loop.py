@@ -9,14 +9,24 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from bench.train.mapper import Grid, HookOf, Index, LocalWork, Mapper, SampleSource, in_order, own
+from bench.train.mapping.mapper import (
+    Grid,
+    HookOf,
+    Index,
+    LocalWork,
+    Mapper,
+    SampleSource,
+    WeightedRows,
+    in_order,
+    own,
+)
 from bench.train.trace.capture import Captured
 
 
 class Loop(Mapper):
-    """One run and client after another; clients may differ in shapes.
+    """A mapper that calls hooks for one run and client at a time; clients may differ in shapes.
 
-    ``variants`` numbers the clients' models: clients with the same number share their captured hooks.
+    ``variants`` numbers the clients' models: clients with the same number share their traced hooks.
     """
 
     path = "loop"
@@ -25,74 +35,74 @@ class Loop(Mapper):
         super().__init__(sizes)
         self.variants = variants
 
-    def grid(self, kind: str, make: Callable[..., Any]) -> Grid:
-        return {index: make(*index) for index in self.indices(kind)}
+    def grid(self, axes: str, make: Callable[..., Any]) -> Grid:
+        return {index: make(*index) for index in self.indices(axes)}
 
-    def map(self, name: str, hook: HookOf, kinds: Sequence[str], *grids: Grid, over: str = "HSC") -> Grid:
-        return {index: self._call(name, hook, over, index, self._pick(grids, kinds, over, index))
+    def map(self, name: str, hook: HookOf, axes: Sequence[str], *grids: Grid, over: str = "HSC") -> Grid:
+        return {index: self._call(name, hook, over, index, self._pick(grids, axes, over, index))
                 for index in self.indices(over)}  # fmt: skip
 
     def train(
-        self, name: str, step: HookOf, kinds: Sequence[str], state: Grid, grids: Sequence[Grid],
+        self, name: str, step: HookOf, axes: Sequence[str], state: Grid, grids: Sequence[Grid],
         source: SampleSource, work: Mapping[Index, LocalWork],
     ) -> Grid:  # fmt: skip
         trained = {}
         for index in self.indices("HSC"):
-            mine, fixed = work[index[1:]], self._pick(grids, kinds, "HSC", index)
-            # Contiguous, so that a trace serves all mini-batches of a size, without a look at the trees at every step.
+            local_work, fixed = work[index[1:]], self._pick(grids, axes, "HSC", index)
+            # Contiguous, so that one trace serves all mini-batches of a size without a check of strides at every step.
             before, fixed = pytree.tree_map(own, state[index]), pytree.tree_map(torch.Tensor.contiguous, fixed)
             leaves: Sequence[Tensor]
             leaves, structure = pytree.tree_flatten(before)
             fixed_leaves = pytree.tree_leaves(fixed)
-            steppers: dict[int, Captured] = {}
-            for number, rows in enumerate(mine.batches):
-                key, size = mine.keys[number], len(rows)
+            steps: dict[int, Captured] = {}  # by size of the mini-batch
+            for number, rows in enumerate(local_work.batches):
+                key, size = local_work.keys[number], len(rows)
                 x, y = source.samples[index[1:]][rows]
-                moment = (source.look(x, key), y, torch.full((size,), 1 / size), key, torch.tensor(number))
-                if size not in steppers:
-                    now = pytree.tree_unflatten(leaves, structure)
-                    steppers[size] = self._stepper(name, step, index, (now, *fixed, *moment))
+                step_inputs = (source.model_inputs(x, key), y, torch.full((size,), 1 / size), key, torch.tensor(number))
+                if size not in steps:
+                    current = pytree.tree_unflatten(leaves, structure)
+                    steps[size] = self._capture_step(name, step, index, (current, *fixed, *step_inputs))
                 with torch.no_grad():
-                    leaves = steppers[size].flat(*leaves, *fixed_leaves, *moment)
+                    leaves = steps[size].flat(*leaves, *fixed_leaves, *step_inputs)
             trained[index] = pytree.tree_unflatten(leaves, structure)
         return trained
 
-    def _stepper(self, name: str, step: HookOf, index: Index, arguments: Any) -> Captured:
+    def _capture_step(self, name: str, step: HookOf, index: Index, arguments: Any) -> Captured:
         def ordered(state: Any, *rest: Any) -> Any:
             return in_order(state, step(index[2])(state, *rest))
 
         return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments, onward=True)
 
     def loss(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: SampleSource,
-        weights: Mapping[Index, tuple[Tensor, Tensor]], size: int,
+        self, hook: HookOf, axes: Sequence[str], grids: Sequence[Grid], source: SampleSource,
+        weights: WeightedRows, size: int,
     ) -> Tensor:  # fmt: skip
         total = torch.zeros([self.sizes[axis] for axis in "HSC"])
         for index in self.indices("HSC"):
-            fixed = self._pick(grids, kinds, "HSC", index)
+            fixed = self._pick(grids, axes, "HSC", index)
             rows, weight = weights[index[1:]]
             for part, share in zip(torch.split(rows, size), torch.split(weight, size), strict=True):
                 x, y = source.samples[index[1:]][part]
-                total[index] += self._call("loss", hook, "HSC", index, (*fixed, source.look(x), y, share))
+                total[index] += self._call("loss", hook, "HSC", index, (*fixed, source.model_inputs(x), y, share))
         return total
 
     def outputs(
-        self, hook: HookOf, kinds: Sequence[str], grids: Sequence[Grid], source: SampleSource,
+        self, hook: HookOf, axes: Sequence[str], grids: Sequence[Grid], source: SampleSource,
         inputs: Mapping[Index, Tensor], size: int,
     ) -> dict[Index, Tensor]:  # fmt: skip
         def output(h: int, s: int, c: int, x: Tensor) -> Tensor:
-            fixed = self._pick(grids, kinds, "HSC", (h, s, c))
-            parts = (source.look(part) for part in torch.split(x, size))
+            fixed = self._pick(grids, axes, "HSC", (h, s, c))
+            parts = (source.model_inputs(part) for part in torch.split(x, size))
             return torch.cat([self._call("outputs", hook, "HSC", (h, s, c), (*fixed, part)) for part in parts])
 
         settings = range(self.sizes["H"])
         return {(s, c): torch.stack([output(h, s, c, x) for h in settings]) for (s, c), x in inputs.items()}
 
-    def weighted(self, source: SampleSource, weights: Mapping[Index, tuple[Tensor, Tensor]]) -> tuple[Grid, Grid, Grid]:
+    def weighted(self, source: SampleSource, weights: WeightedRows) -> tuple[Grid, Grid, Grid]:
         inputs, targets = {}, {}
         for (s, c), (rows, _) in weights.items():
             x, targets[s, c] = source.samples[s, c][rows]
-            inputs[s, c] = source.look(x)
+            inputs[s, c] = source.model_inputs(x)
         return inputs, targets, {index: weight for index, (_, weight) in weights.items()}
 
     def gather(self, grid: Grid) -> Grid:
@@ -122,21 +132,21 @@ class Loop(Mapper):
     def at(self, grid: Grid, index: Index) -> Any:
         return grid[index]
 
-    def settings(self, grid: Grid, chosen: Sequence[int]) -> Grid:
-        places = {h: place for place, h in enumerate(chosen)}
-        return {(places[h], *rest): tree for (h, *rest), tree in grid.items() if h in places}
+    def settings(self, grid: Grid, selected: Sequence[int]) -> Grid:
+        positions = {h: position for position, h in enumerate(selected)}
+        return {(positions[h], *rest): tree for (h, *rest), tree in grid.items() if h in positions}
 
     def _call(self, name: str, hook: HookOf, over: str, index: Index, arguments: Any) -> Any:
         client = index[over.index("C")] if "C" in over else 0
         return self._capture((name, self.variants[client]), lambda: hook(client), arguments)(*arguments)
 
     @staticmethod
-    def _pick(grids: Sequence[Grid], kinds: Sequence[str], over: str, index: Index) -> tuple[Any, ...]:
-        """The trees at one point of a grid of kind ``over``."""
-        places = [tuple(index[over.index(axis)] for axis in kind) for kind in kinds]
-        return tuple(grid[place] if place else grid for grid, place in zip(grids, places, strict=True))
+    def _pick(grids: Sequence[Grid], axes: Sequence[str], over: str, index: Index) -> tuple[Any, ...]:
+        """Return the tree of each grid at an ``index`` along the axes ``over``."""
+        own_indices = [tuple(index[over.index(axis)] for axis in each) for each in axes]
+        return tuple(grid[place] if place else grid for grid, place in zip(grids, own_indices, strict=True))
 
 
 def _all_finite(leaf: Tensor) -> bool:
-    # A sum is ten times as quick to look at, but large numbers may have an infinite one.
+    # A sum is ten times as fast to check, but the sum of large finite numbers may be infinite.
     return bool(torch.isfinite(leaf.sum())) or bool(torch.isfinite(leaf).all())
