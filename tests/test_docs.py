@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -49,3 +50,21 @@ def test_readme_example_runs(tmp_path):
     (code,) = re.findall(r"^```python\n(import bench.+?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "accuracy" in run.stdout
+
+
+@pytest.mark.slow
+def test_readme_shows_the_table_of_the_quickstart(tmp_path):
+    """Same rows; numbers may differ a little on other processors and without a compiler."""
+    (shown,) = re.findall(r"^```text\n(.+?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    command = [sys.executable, "-m", "bench", "reproduce-table", "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    number = re.compile(r"\d\.\d{3}")
+    lines = shown.splitlines()
+    printed = run.stdout.splitlines()[: len(lines)]
+    assert [number.sub("", line).replace("*", "").split() for line in printed] == [
+        number.sub("", line).replace("*", "").split() for line in lines
+    ]
+    assert [float(text) for text in number.findall("\n".join(printed))] == pytest.approx(
+        [float(text) for text in number.findall(shown)], abs=0.02
+    )
