@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.registry import folder
 from bench.sweep import planned
+from bench.types import SpecError, nearest
 
 if TYPE_CHECKING:
     from bench.spec import Choice
@@ -15,6 +17,57 @@ if TYPE_CHECKING:
 Kind = Literal["tables", "figures"]
 KINDS: tuple[Kind, ...] = ("tables", "figures")
 READY = ("none needed", "all files")
+
+
+def papers() -> dict[str, str]:
+    """Return the folders of experiments/ by name, with the title of the paper ("" if there is none)."""
+    from bench.spec.toml import parse
+
+    folders = sorted({file.parent for file in folder("experiments").glob("*/*.toml")})
+    files = {each.name: each / "paper.toml" for each in folders}
+    return {name: parse(file).get("title", "") if file.is_file() else "" for name, file in files.items()}
+
+
+def check_paper(paper: str) -> None:
+    """Raise :class:`SpecError` for a name that is no folder of experiments/."""
+    known = papers()
+    if paper not in known:
+        raise SpecError(f"unknown paper {paper!r}: {nearest(paper, known)}")
+
+
+def select(
+    entries: Iterable[Mapping[str, Any]],
+    *,
+    text: str = "",
+    paper: str | None = None,
+    data_set: str | None = None,
+    ready: bool = False,
+) -> list[Mapping[str, Any]]:
+    """Return the :func:`exhibits` that match all filters, sorted by paper and number.
+
+    ``text`` must occur in the name or the title, in upper or lower case. Raise :class:`SpecError` for an unknown
+    ``paper`` or ``data_set``.
+    """
+    entries = list(entries)
+    if paper is not None:
+        check_paper(paper)
+    used = {name for entry in entries for name in entry["data"]}
+    if data_set is not None and data_set not in used:
+        raise SpecError(f"no table or figure uses the data set {data_set!r}: {nearest(data_set, used)}")
+    found = [
+        entry
+        for entry in entries
+        if text.lower() in f"{entry['name']}  {entry['summary']}".lower()
+        and paper in (None, entry["paper"])
+        and (data_set is None or data_set in entry["data"])
+        and (entry["ready"] or not ready)
+    ]
+    return sorted(found, key=lambda entry: (entry["paper"], _natural(entry["name"])))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sorting key that orders "2" before "10"."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def exhibits(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
@@ -46,7 +99,7 @@ def exhibits(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
         common = [each for each in profiles[behind[0][0].file] if all(each in profiles[s.file] for s, _ in behind)]
         yield _needs(name, title, joined.file, runs, data, common, {study.file for study, _ in behind}, root)
     for name, claims in claimed().items() if kind == "tables" else ():
-        title = f"no results; {claims} claim{'s' * (claims != 1)} of the audit"
+        title = f"no results to reproduce; the audit checks {claims} claim{'s' * (claims != 1)}"
         file = folder("experiments") / name.partition("/")[0] / "audit.toml"
         yield _needs(name, title, file, 0, [], ["paper"], [], root)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.exhibits import KINDS, Kind, exhibits
+from bench.exhibits import KINDS, Kind, check_paper, exhibits
 from bench.types import SpecError, nearest
 
 if TYPE_CHECKING:
@@ -68,11 +68,7 @@ def reproduce_paper(paper: str, profile: str, folders: Folders, training: Traini
 
     Return False if one is left out or a cell is missing.
     """
-    from bench.registry import folder
-
-    papers = sorted({file.parent.name for file in folder("experiments").glob("*/*.toml")})
-    if paper not in papers:
-        raise SpecError(f"unknown paper {paper!r}: {nearest(paper, papers)}")
+    check_paper(paper)
     complete = True
     for kind in KINDS:
         names = [entry["name"] for entry in exhibits(kind) if entry["paper"] == paper and entry["data"]]

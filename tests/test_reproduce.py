@@ -1,108 +1,37 @@
-"""Tables and figures on the command line: figures of every kind, profiles, tables over data sets, what is listed."""
+"""Reproduction of tables and figures: runs, files, profiles, joint tables, and what is left out."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pandas as pd
 import pytest
 
-from bench.data.files import download
-
-STUDY = """
-title = "Digits, {name}"
-seeds = [1, 2]
-[data]
-name = "digits"
-[budget]
-rounds = 2
-local_epochs = 1
-batch_size = "full"
-test_every = 1
-[methods.fedavg]
-model = "logistic"
-grid.lr = [0.1, 1.0]
-[methods.apple]
-model = "logistic"
-fixed.lr = 0.1
-[methods.local]
-model = "logistic"
-fixed.lr = {lr}
-[profiles.short]
-seeds = [1]
-budget.rounds = 1
-methods.fedavg.grid.lr = [0.1]
-[[tables]]
-id = "digits/{name}"
-columns = "clients"
-silo = "Local"
-rows = [
-  {{ method = "FedAvg", of = "fedavg", checkpoints = ["best-val"] }},
-  {{ method = "Local", of = "local", checkpoints = ["best-val"] }},
-  {{ method = "APPLE", of = "apple", checkpoints = ["best-val"] }},
-]
-"""
-FIGURES = """
-[[figures]]
-id = "digits/heat"
-kind = "heatmap"
-title = "Heat"
-table = "digits/one"
-[[figures]]
-id = "digits/each"
-kind = "clients"
-title = "Each client"
-table = "digits/one"
-[[figures]]
-id = "digits/ranks"
-kind = "cd"
-title = "Ranks"
-table = "digits/one"
-[[figures]]
-id = "digits/curves"
-kind = "curves"
-title = "Curves"
-scores = ["accuracy", "validation"]
-rows = [{ method = "FedAvg", of = "fedavg" }, { method = "Local", of = "local" }]
-[[figures]]
-id = "digits/relations"
-kind = "trajectories"
-title = "Relations"
-of = "apple"
-absolute = true
-[[figures]]
-id = "digits/partition"
-kind = "partition"
-title = "Who holds what"
-"""
-JOINT = """
-[[joint]]
-id = "digits/both"
-title = "Digits twice"
-columns = [{ table = "digits/one", label = "One" }, { table = "digits/two", label = "Two" }]
-rows = ["FedAvg", "Local", "APPLE"]
-[[figures]]
-id = "digits/both-ranks"
-kind = "cd"
-title = "Digits twice, ranked"
-table = "digits/both"
-"""
-
-
-@pytest.fixture
-def experiments(tmp_path, monkeypatch):
-    place = tmp_path / "experiments"
-    (place / "digits").mkdir(parents=True)
-    (place / "digits" / "one.toml").write_text(STUDY.format(name="one", lr=0.1) + FIGURES)
-    (place / "digits" / "two.toml").write_text(STUDY.format(name="two", lr=0.2))
-    (place / "digits" / "joint.toml").write_text(JOINT)
-    monkeypatch.setattr("bench.spec.experiments.folder", lambda kind: place)
-    return place / "digits"
+from bench import reproduce
+from bench.sweep.executors import InProcess
+from bench.sweep.runner import Runner
+from bench.sweep.work import Site
+from bench.types import SpecError
+from tests import toy_experiments
 
 
 @pytest.fixture(autouse=True)
-def only_these(experiments):
-    """The command knows no other experiments."""
+def experiments(tmp_path, monkeypatch):
+    """Hide all experiments but these."""
+    return toy_experiments.install(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return reproduce.Folders(tmp_path / "runs", tmp_path / "tables", None)
+
+
+@contextmanager
+def training() -> Iterator[Runner]:
+    """Open a runner that trains in this process."""
+    with Runner(lambda progress: InProcess(Site(None, None), progress)) as runner:
+        yield runner
 
 
 def written(out: str) -> list[str]:
@@ -147,28 +76,6 @@ def test_a_joint_table_is_made_of_its_studies(silobench, tmp_path):
     assert written(out) == [f"results/tables/digits/both-ranks-short.{form}" for form in ("pdf", "png")]
 
 
-def test_a_report_holds_joint_tables_and_their_diagrams(silobench, tmp_path):
-    short = ("--profile", "short")
-    assert silobench("reproduce-table", "digits/both", *short, "--quiet")[0] == 0
-    status, out, _ = silobench("report", *short)
-    assert status == 0
-    assert {f"results/tables/digits/{name}-short.png" for name in ("heat", "both-ranks")} <= set(written(out))
-    page = (tmp_path / "results/report/digits.html").read_text()
-    assert "<figcaption>Digits twice, ranked (short profile)</figcaption>" in page
-
-
-def test_a_report_downloads_nothing(silobench, experiments, tmp_path, monkeypatch):
-    for name in ("BENCH_DATA", "BENCH_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "_download", None)  # a call would end in a TypeError
-    (experiments / "one.toml").write_text(STUDY.format(name="one", lr=0.1).replace('"digits"', '"cifar10"'))
-    status, _, err = silobench("report")
-    assert status == 0
-    assert "one.toml: left out, " in err
-    assert "a report forbids to download it" in err
-
-
 def test_a_column_without_data_is_missing_and_ranked_around_only_when_told(silobench, experiments):
     text = (experiments / "two.toml").read_text()
     (experiments / "two.toml").write_text(
@@ -186,40 +93,6 @@ def test_a_column_without_data_is_missing_and_ranked_around_only_when_told(silob
     assert status == 3
     assert "PARTIAL: Digits twice" in out
     assert "the 2 of 3 data sets with a value of every method" in " ".join(out.split())
-
-
-def test_lists_say_what_is_needed(silobench):
-    entries = {entry["name"]: entry for entry in json.loads(silobench("list", "tables", "--json")[1])}
-    assert list(entries) == ["digits/one", "digits/two", "digits/both"]
-    assert entries["digits/one"] | {"summary": ""} == {
-        "name": "digits/one",
-        "summary": "",
-        "paper": "digits",
-        "runs": 8,
-        "gpu_hours": 0,
-        "data": {"digits": "none needed"},
-        "profiles": ["paper", "short"],
-        "seconds": {"paper": None, "short": None},
-        "ready": True,
-    }
-    assert entries["digits/both"]["runs"] == 16
-    figures = {entry["name"]: entry for entry in json.loads(silobench("list", "figures", "--json")[1])}
-    assert (figures["digits/curves"]["runs"], figures["digits/partition"]["runs"]) == (6, 0)
-    text = silobench("list", "tables")[1]
-    assert "    8 runs, no GPU needed; digits (none needed); profiles paper, short; can run now" in text.splitlines()
-
-
-def test_a_list_says_how_long_a_study_takes_that_was_planned(silobench, experiments, tmp_path, monkeypatch):
-    def seconds() -> dict[str, float | None]:
-        return json.loads(silobench("list", "tables", "--json")[1])[0]["seconds"]
-
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    study = experiments / "one.toml"
-    planned = json.loads(silobench("plan", study, "--profile", "short", "--json")[1])
-    assert seconds() == {"paper": None, "short": planned["seconds"]}
-    assert "short (about " in silobench("list", "tables")[1]
-    study.write_text(study.read_text() + "\n")  # is another one since
-    assert seconds() == {"paper": None, "short": None}
 
 
 @pytest.mark.parametrize(
@@ -241,3 +114,26 @@ def test_a_joint_file_that_cannot_be_is_answered_with_one_line(silobench, experi
     assert status == 2
     assert expected in err
     assert err.count("\n") == 1
+
+
+def test_a_paper_is_all_of_its_tables_and_figures(folders, capsys):
+    assert reproduce.reproduce_paper("digits", "short", folders, training)
+    capsys.readouterr()
+    made = {file.name for file in (folders.out / "digits").iterdir()}
+    assert {"one-short.md", "two-short.md", "both-short.md", "heat-short.png", "both-ranks-short.png"} <= made
+
+
+def test_what_is_left_out_of_a_paper_is_named(folders, experiments, capsys):
+    text = (experiments / "two.toml").read_text().replace("[profiles.short]", "[profiles.brief]")
+    (experiments / "joint.toml").unlink()
+    (experiments / "two.toml").write_text(text)
+    (experiments / "one.toml").write_text(toy_experiments.STUDY.format(name="one", lr=0.1))
+    assert not reproduce.reproduce_paper("digits", "short", folders, training)
+    out, err = capsys.readouterr()
+    assert err == "digits/two: left out, no profile 'short'\n"
+    assert "one-short.md" in out
+
+
+def test_an_unknown_paper_names_the_nearest(folders):
+    with pytest.raises(SpecError, match="unknown paper 'digit': did you mean 'digits'"):
+        reproduce.reproduce_paper("digit", "paper", folders, training)

@@ -10,6 +10,7 @@ import typer
 
 from bench.types import SpecError
 
+WRONG_USAGE = 2  # exit status: unknown command, wrong argument or option
 INCOMPLETE = 3  # exit status: a table was written with missing or diverged cells
 INTERRUPTED = 130  # exit status: stopped by Ctrl-C, the convention of shells
 PAPER = "paper"  # the profile that changes nothing in the study file

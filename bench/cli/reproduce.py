@@ -19,6 +19,7 @@ from bench.cli.options import (
     StoreOption,
 )
 from bench.cli.training import TrainingOptions, with_training_options
+from bench.exhibits import Kind
 from bench.reproduce import Folders
 
 QUICKSTART = "quickstart"
@@ -71,7 +72,7 @@ def reproduce_paper(
 
 
 def _reproduce(
-    kind: reproduce.Kind, name: str, profile: str, folders: Folders, training: TrainingOptions, *, partial: bool
+    kind: Kind, name: str, profile: str, folders: Folders, training: TrainingOptions, *, partial: bool
 ) -> None:
     if not reproduce.reproduce(kind, name, profile, folders, training.runners(folders), partial=partial):
         raise typer.Exit(INCOMPLETE)

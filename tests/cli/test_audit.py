@@ -55,14 +55,3 @@ def test_a_printed_table_without_results_is_what_the_audit_finds_about_it(silobe
     assert "the learning rates used were tried" in out
     assert not list(tmp_path.iterdir())
     assert silobench("reproduce-figure", "fenda/8")[0] == 2
-
-
-def test_lists_have_every_printed_table(silobench):
-    """FENDA-FL's Tables 2 to 12, whether a study makes them or the audit holds them."""
-    _, out, _ = silobench("list", "tables", "--json")
-    names = {entry["name"] for entry in json.loads(out)}
-    for number in range(2, 13):
-        assert any(f"{name}-".startswith(f"fenda/{number}-") for name in names), number
-    assert {"global_layers/1", "apple/3", "player/A3", "player/A4"} <= names
-    _, out, _ = silobench("list", "tables")
-    assert "fenda/6  no results; 3 claims of the audit\n    nothing is trained; can run now" in out
