@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from bench import reproduce
-from bench.sweep.executors import InProcess
+from bench.sweep.executors.local import InProcessExecutor
 from bench.sweep.runner import Runner
-from bench.sweep.work import Site
+from bench.sweep.training import WorkerSettings
 from bench.types import SpecError
 from tests import toy_experiments
 
@@ -30,7 +30,7 @@ def folders(tmp_path):
 @contextmanager
 def training() -> Iterator[Runner]:
     """Open a runner that trains in this process."""
-    with Runner(lambda progress: InProcess(Site(None, None), progress)) as runner:
+    with Runner(lambda progress: InProcessExecutor(WorkerSettings(None, None), progress)) as runner:
         yield runner
 
 
