@@ -26,7 +26,7 @@ BANNED = {
     r"travel(s|led|ling)?": "communication cost; uploaded, downloaded",
     r"begins? apart|apart = (true|false)": "independent initialisation",
     r"is watched|are watched": "traced quantities",
-    r"populations?": "run batch",
+    r"(?<![\"'])populations?(?![\"'])": "run batch",
     r"the hearts": "the heart cohorts; Fed-Heart-Disease",
     r"mend(s|ed|ing)?": "fix",
     r"stands? (in|beside|for|behind|by)": "is in, is next to, means",

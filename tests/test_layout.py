@@ -1,4 +1,4 @@
-"""The rules of the house that import-linter cannot see: what lies where, and what no file may use."""
+"""Project rules that import-linter cannot check: files at the top level, imports of data sets, unsafe calls."""
 
 from __future__ import annotations
 

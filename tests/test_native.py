@@ -85,7 +85,7 @@ def test_kernels_stand_back_for_a_while(source: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for its memory")
 def test_memory_is_kept_and_used_again() -> None:
-    """What a process frees, in pieces of a local step's size, it does not fetch anew."""
+    """A process reuses memory that it has freed in pieces of a local step's size."""
     again = """
 import resource, torch
 from bench.native import keep_freed_memory

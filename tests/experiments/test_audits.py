@@ -1,4 +1,4 @@
-"""What the audits find, against what was found by hand, and what they take as counted, against counting."""
+"""Findings of the audits compared with findings by hand, and their counts compared with counting."""
 
 from __future__ import annotations
 

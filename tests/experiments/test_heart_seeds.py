@@ -1,4 +1,4 @@
-"""Global Layers on the hearts, seed by seed: what the authors' logs say of the seeds 0 and 1."""
+"""Global Layers on the heart cohorts, by seed: scores in the authors' logs for the seeds 0 and 1."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_global_layers_trains_as_its_logs(name: str) -> None:
     study, training = read(f"global_layers/{name}"), facts("global_layers")["training"]
     numbers = {"lr": training["lr"], "weight_decay": training["weight_decay"]}
     own = training["heart_cohorts" if name == "heart" else "covertype"]
-    # Tables 11 and 12 have d_global exchanged, and 15 mini-batches where the hearts had 5.
+    # Tables 11 and 12 swap d_global, and print 15 mini-batches where the heart cohorts had 5.
     d_global = training["covertype" if name == "heart" else "heart_cohorts"]["d_global"]
     assert len(study.seeds) == own["runs"]
     for method in study.methods.values():
@@ -387,7 +387,7 @@ def load(name: str, root: Path | None, **options: Any) -> Federation:
     return load_dataset(name, root, **options) if name in HERE else stand_in(name, options)
 
 
-# As many layers as the networks they stand for, so that the first so many of them can be federated.
+# The same number of layers as the real networks, so that the studies can federate the first n of them.
 SMALL = {
     "apple_cnn": ("mlp", {"hidden": [3, 3, 3]}),
     "player_fmnist": ("mlp", {"hidden": [3] * 4}),

@@ -1,4 +1,4 @@
-"""A network as a function of its weight vector: what is in the vector, what travels, and what moves."""
+"""Networks as functions of a weight vector: its content, its shared part, and running statistics."""
 
 from __future__ import annotations
 

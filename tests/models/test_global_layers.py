@@ -24,7 +24,7 @@ def samples_last(x: torch.Tensor) -> torch.Tensor:
     return x.permute(*reversed(range(x.dim())))
 
 
-def travelling(model: Model, *layers: str) -> int:
+def federated_size(model: Model, *layers: str) -> int:
     algorithm = GlobalLayers(layers=layers) if layers else GlobalLayers()
     return Exchange(model, lambda name: algorithm.shared(name, model)).size
 
@@ -44,13 +44,13 @@ def travelling(model: Model, *layers: str) -> int:
 )
 def test_parameters_of_tables_8_and_9(features, outputs, options, parameters, federated) -> None:
     model = Model(gl_transformer((features,), outputs, **options))
-    assert (model.trainable, model.size, travelling(model)) == (parameters, parameters, federated)
+    assert (model.trainable, model.size, federated_size(model)) == (parameters, parameters, federated)
 
 
 def test_the_papers_fedavg_keeps_the_first_layer_private() -> None:
     covertype, heart = Model(gl_transformer((11,), 7, **COVERTYPE)), Model(gl_transformer((31,), 1, **HEART))
-    assert travelling(covertype, *BEHIND) == 916131 - 22
-    assert travelling(heart, *BEHIND[1:]) == 597415 - 1054
+    assert federated_size(covertype, *BEHIND) == 916131 - 22
+    assert federated_size(heart, *BEHIND[1:]) == 597415 - 1054
 
 
 def test_affine_is_untrained_batch_norm_in_evaluation_mode() -> None:

@@ -46,7 +46,7 @@ def assert_as_good(found: list[Tensor], arguments: list[Tensor]) -> None:
 
 
 def test_the_kernel_is_there() -> None:
-    """Else what follows would hold the definition against itself."""
+    """Otherwise the tests below would compare the definition with itself."""
     assert native.kernels(module.SOURCE) is not None
 
 

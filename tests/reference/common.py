@@ -1,4 +1,4 @@
-"""What all reference runs share: the sites' mini-batches, the trace of a run, optimisers, averaging, validation.
+"""Shared parts of all reference runs: the sites' mini-batches, the trace of a run, optimisers, averaging, validation.
 
 Arguments of every ``run``: ``model`` is the initial model of everybody and is copied, never changed; ``loss`` maps
 (output, y) to the mean over a mini-batch; ``hyper`` holds ``lr`` and the algorithm's own numbers. A state is a state

@@ -1,6 +1,6 @@
 """FENDA-FL (Figure 1): y = head(local_extractor(x), global_extractor(x)), all trained by one loss.
 
-Only ``global_extractor.*`` travels and is averaged as in FedAvg; local extractor and head never leave the client.
+Only ``global_extractor.*`` is uploaded and averaged as in FedAvg; local extractor and head stay at the client.
 """
 
 from __future__ import annotations

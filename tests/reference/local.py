@@ -1,4 +1,4 @@
-"""Local: client i minimises its own loss F_i; nothing travels and there is no server model."""
+"""Local: client i minimises its own loss F_i; nothing is communicated and there is no server model."""
 
 from __future__ import annotations
 

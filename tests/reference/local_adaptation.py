@@ -1,6 +1,6 @@
 """LocalAdaptation as PLayer-FL runs it: FedAvg, and after the last round one more local epoch on the global model.
 
-The epoch goes on with the client's optimiser; only the models of the last round are adapted.
+The epoch continues with the client's optimiser; only the models of the last round are adapted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a week of compute must survive, each bar with its number printed (`pytest -s tests/reliability`)."""
+"""Reliability requirements of long sweeps; each test prints its number (`pytest -s tests/reliability`)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_r7_a_full_disk_stops_cleanly_and_what_is_there_is_used_when_there_is_ro
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", tmp_path], check=False).returncode == 0
     limited = tmp_path / "store"
     try:
-        # Where nobody may mount, a limit on the size of files stands in for the small disk.
+        # Without the right to mount, a limit on the size of files replaces the small disk.
         environment = {} if mounted else {"TOY_LIMIT": "600"}
         full = toy(limited, "--run-batches", "40", check=False, **environment)
         kept = len(Store(limited).records())

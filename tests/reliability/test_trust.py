@@ -1,4 +1,4 @@
-"""What a number must survive before it stands in a table, each bar with its number printed."""
+"""Requirements on a number before it is in a table; each test prints its number."""
 
 from __future__ import annotations
 
@@ -102,9 +102,7 @@ def test_r6_whatever_is_flipped_or_cut_is_found_and_named_with_what_mends_it(mad
         found += str(file) in str(error.value) and "\n" not in str(error.value)
     file.write_bytes(content)
     read()
-    print(
-        f"\nR6: {made.__name__[2:].replace('_', ' ')}: {found} of {tried} damages found, named and with their mending"
-    )
+    print(f"\nR6: {made.__name__[2:].replace('_', ' ')}: {found} of {tried} damages found, named and with a repair")
     assert found == tried
 
 

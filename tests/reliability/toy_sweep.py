@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--seconds", default="0.01")
     parser.add_argument("--backwards", action="store_true")
-    parser.add_argument("--report", action="store_true", help="print memory and open files as it goes on")
+    parser.add_argument("--report", action="store_true", help="print memory and open files during the sweep")
     wanted = parser.parse_args()
     os.environ[SECONDS] = wanted.seconds
     if limit := os.environ.get("TOY_LIMIT"):

@@ -1,4 +1,4 @@
-"""The plain transformer that stands for the authors' code is the model that silobench trains."""
+"""The plain transformer in place of the authors' code is the model that silobench trains."""
 
 from __future__ import annotations
 
