@@ -18,7 +18,7 @@ EXCLUDED = ("results/published/", "LICENSE", "tests/test_language.py")
 # Folders that are being rewritten. Remove an entry as soon as its files are clean; the list ends empty.
 NOT_YET_CLEAN: tuple[str, ...] = (
     *("bench/", "datasets/heart_cohorts.py", "experiments/", "tests/"),
-    *("docs/adding-an-algorithm.md", "pyproject.toml", ".ci/"),
+    *("docs/adding-an-algorithm.md",),
 )
 
 # A phrase (regular expression; a space matches line breaks and comment marks too) and what to write instead.
