@@ -1,4 +1,4 @@
-"""The Python interface: one algorithm on one federation, for every combination of settings and seeds."""
+"""Python interface: training of one algorithm on one federation for all combinations of settings and seeds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from bench.train.path import ExecutionPath
 from bench.types import CHECKPOINTS, Budget, Federation, SpecError, nearest
 
 Values = float | int | Iterable[float]
+PATHS = get_args(ExecutionPath)
 
 
 def run(
@@ -32,7 +33,7 @@ def run(
     optimizer: Literal["adamw", "sgd"] = "sgd",
     seeds: Sequence[int] = (0,),
     validation: float = 0.2,
-    checkpoint: str | Sequence[str] = CHECKPOINTS,
+    checkpoint: str | Sequence[str] | None = None,
     model_options: Mapping[str, Any] | None = None,
     algorithm_options: Mapping[str, Any] | None = None,
     batches: int | None = None,
@@ -42,28 +43,23 @@ def run(
     draws: Literal["keyed", "torch"] = "keyed",
     path: ExecutionPath = "auto",
 ) -> Result:
-    """Train ``algorithm`` on ``federation`` once for every setting and seed, and test every personal model.
+    """Train ``algorithm`` on ``federation`` for every combination of hyper-parameters and seeds, and test all models.
 
-    ``hyperparameters`` maps names to a number or to a list to search; lists are combined to a grid, the last name
-    varying fastest. ``model`` is a registered name or a module, whose weights are the initial weights of every run.
-    ``validation`` is the share of each client's training samples held out for the checkpoint rules ``global`` and
-    ``local``; test samples are used for the final scores only. ``batches`` cuts a client's epoch into so many
-    mini-batches, whatever ``batch_size``; ``optimizer_state`` says whether the clients' optimisers keep their moments
-    over rounds. ``evaluate`` "trained" validates, keeps and tests models before aggregation instead of after it.
-    ``test_every`` draws learning curves on test samples (:attr:`Result.curves`), a point after so many rounds each.
-    ``draws`` "torch" takes initial weights and mini-batches as a script in torch draws them from a seed (see Budget).
-    ``path`` forces the stacked or the looped way of computing, which agree to 1e-5; by default the better one is taken.
+    ``algorithm`` is a name from ``silobench list algorithms``. ``model`` is a name from ``silobench list models``, or
+    a module, whose weights are the initial weights of every run. ``hyperparameters`` maps names to a number, or to a
+    list of numbers to combine to a grid; the last name varies fastest. ``algorithm_options`` and ``model_options`` are
+    the options that the two lists show. ``checkpoint`` names the checkpoint rules to report: "latest", "global" or
+    "local"; None reports all that can be applied. ``path`` "stack" or "loop" forces the way of computing; results agree
+    to 1e-5. All other arguments are the fields of :class:`bench.types.Budget`.
 
-    Raises :class:`bench.SpecError` for anything that cannot be run, before training starts.
+    Raise :class:`bench.SpecError` for a request that cannot be run, before training starts.
     """
-    rules = (checkpoint,) if isinstance(checkpoint, str) else tuple(checkpoint)
-    for rule in rules:
-        if rule not in CHECKPOINTS:
-            raise SpecError(f"unknown checkpoint rule {rule!r}: {nearest(rule, CHECKPOINTS)}")
     budget = Budget(
         rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state, evaluate,
         test_every, draws,
     )  # fmt: skip
+    _check_choices(federation, algorithm, model, model_options, path)
+    rules = _checkpoint_rules(checkpoint, federation, budget)
     settings = grid(hyperparameters or {})
     trained = engine.run(
         federation,
@@ -79,25 +75,62 @@ def run(
     return Result(federation, trained, rules)
 
 
+def _check_choices(federation: Any, algorithm: Any, model: Any, model_options: Any, path: Any) -> None:
+    """Raise :class:`SpecError` for arguments of a wrong type, which the engine takes for granted."""
+    if not isinstance(federation, Federation):
+        kind = type(federation).__name__
+        raise SpecError(f"federation is a {kind}; expected a Federation, from load_dataset or Federation.from_arrays")
+    if not isinstance(algorithm, str):
+        raise SpecError(f"algorithm = {algorithm!r}: expected a name from `silobench list algorithms`")
+    if isinstance(model, type):
+        raise SpecError(f"model is the class {model.__name__}; expected an instance, e.g. {model.__name__}()")
+    if not isinstance(model, str | nn.Module):
+        raise SpecError(f"model = {model!r}: expected a name from `silobench list models` or a torch.nn.Module")
+    if isinstance(model, nn.Module) and model_options:
+        raise SpecError("model_options: not used with a module; set its options where it is built")
+    if path not in PATHS:
+        raise SpecError(f"path = {path!r}: {nearest(str(path), PATHS)}")
+
+
+def _checkpoint_rules(given: Any, federation: Federation, budget: Budget) -> tuple[str, ...]:
+    """Return the rules to report; raise :class:`SpecError` for an unknown rule or one that cannot be applied."""
+    if given is None:
+        return CHECKPOINTS
+    rules = (given,) if isinstance(given, str) else tuple(given)
+    if not rules:
+        raise SpecError(f"checkpoint = {given!r}: expected at least one of {', '.join(CHECKPOINTS)}")
+    for rule in rules:
+        if rule not in CHECKPOINTS:
+            raise SpecError(f"unknown checkpoint rule {rule!r}: {nearest(str(rule), CHECKPOINTS)}")
+    share = budget.validation * sum(len(client.train) for client in federation.clients)
+    held_out = share >= 1 or any(client.validation for client in federation.clients)
+    needing = [rule for rule in rules if rule != "latest"]
+    if needing and not held_out:
+        raise SpecError(
+            f"checkpoint {needing[0]!r} needs validation samples; increase validation = {budget.validation}"
+        )
+    return rules
+
+
 def grid(hyperparameters: Mapping[str, Values]) -> list[dict[str, float]]:
-    """Every combination of the values given, the last name varying fastest."""
+    """Return all combinations of the values; the last name varies fastest."""
     axes: list[list[float]] = []
     for name, values in hyperparameters.items():
         several = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
         axes.append([_number(value) for value in several])
         if not axes[-1]:
-            raise SpecError(f"empty grid: hyper-parameter {name} has no values")
+            raise SpecError(f"hyper-parameter {name} = {several!r}: expected at least one value")
     return [dict(zip(hyperparameters, values, strict=True)) for values in itertools.product(*axes)]
 
 
 def _number(value: Any) -> Any:
-    """NumPy's numbers as Python's; anything else is left for the engine to judge."""
+    """Convert a NumPy number to a Python number; leave anything else to the checks of the engine."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True)
 class Result:
-    """Runs in settings-major order, numbered from 0; a diverged run has no numbers (NaN in the frames)."""
+    """Results of :func:`run`: runs are numbered from 0, all seeds of the first setting first; NaN if a run diverged."""
 
     federation: Federation
     trained: engine.TrainedRuns
@@ -105,7 +138,11 @@ class Result:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row per run: its key, ``status``, ``parameters``, ``up`` and ``down`` (floats a round), ``path``."""
+        """One row per run: ``run``, ``seed``, hyper-parameters, ``status``, ``diverged``, ``parameters``, ``path``.
+
+        ``up`` and ``down`` are the floats that a client uploads and downloads in a round, averaged over clients and
+        rounds.
+        """
         return pd.DataFrame(
             {
                 **self._key(number),
@@ -120,14 +157,14 @@ class Result:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Each client's personal model on its own test samples: ``run, seed, client, checkpoint, metric, value``."""
+        """Test scores of each client's own model: ``run, seed, client, checkpoint, metric, value``."""
         frame = self.cross_scores
         pooled = frame.model.nunique() == 1 and len(self.federation.clients) > 1
         return frame[pooled | (frame.model == frame.client)].drop(columns="model").reset_index(drop=True)
 
     @cached_property
     def cross_scores(self) -> pd.DataFrame:
-        """As :attr:`scores`, with ``model``: the client whose model was tested (local: every model on every client)."""
+        """Test scores as :attr:`scores`, with ``model``, the client whose model was tested; local tests all pairs."""
         rows = [
             {
                 **self._key(number),
@@ -146,7 +183,7 @@ class Result:
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        """Validation losses after every round: ``run, seed, round, client, loss``; client -1 is their weighted mean."""
+        """Validation losses after every round: ``run, seed, round, client, loss``; client -1 is the weighted mean."""
         rows = [
             {**self._key(number), "round": round_, "client": client, "loss": loss}
             for number, outcome in enumerate(self.trained.outcomes)
@@ -157,7 +194,7 @@ class Result:
 
     @cached_property
     def curves(self) -> pd.DataFrame:
-        """Test scores after every ``rounds`` so many: ``run, seed, rounds, client, metric, value``, of own models."""
+        """Test scores of own models every ``test_every`` rounds: ``run, seed, rounds, client, metric, value``."""
         rows = [
             {**self._key(number), "rounds": rounds, "client": client, "metric": metric, "value": value}
             for number, outcome in enumerate(self.trained.outcomes)
@@ -170,9 +207,9 @@ class Result:
 
     @cached_property
     def traces(self) -> pd.DataFrame:
-        """What the algorithm watches of its clients (APPLE's p, APFL's alpha) at the end of every round's local work.
+        """Traced quantities of the algorithm (APPLE's p, APFL's alpha) after the local training of every round.
 
-        ``run, seed, round, client, name, entry, value``, with one row for each ``entry`` of a vector.
+        Columns: ``run, seed, round, client, name, entry, value``; a vector has a row per ``entry``.
         """
         rows = [
             {**self._key(number), "round": round_, "client": client, "name": name, "entry": entry, "value": each}
@@ -186,10 +223,10 @@ class Result:
         return pd.DataFrame(rows, columns=columns).astype({"value": float})
 
     def weights(self, run: int = 0, client: int = 0, checkpoint: str = "latest") -> dict[str, Tensor]:
-        """The state dict of a client's personal model.
+        """Return the state dict of a client's personal model.
 
-        A personal model of several parts (APFL's twins) has each part's names behind ``v.`` or ``w.``, and its
-        scalars (``alpha``) by their own name.
+        If the personal model has several parts (APFL), the names of each part begin with ``v.`` or ``w.``; scalars
+        (``alpha``) keep their names. Raise :class:`SpecError` for an unknown run, client or checkpoint.
         """
         rounds, personal = self.trained.personal(run, client, self._rule(checkpoint))
         model = rounds.run_batch.models[0 if rounds.run_batch.algorithm.pooled else client]
@@ -202,19 +239,25 @@ class Result:
         return named
 
     def global_weights(self, run: int = 0) -> dict[str, Tensor]:
-        """The shared weights the server holds after the last round; raises where nothing is shared."""
+        """Return the shared weights of the server after the last round.
+
+        Raise :class:`SpecError` if the algorithm has no global model: it shares nothing (local), or the server keeps
+        a model per client (APPLE, FedAMP, FedFomo, pFedLA).
+        """
         rounds, server = self.trained.server(run)
         exchange = rounds.run_batch.exchanges[0]
-        if not exchange.size:
-            raise SpecError(f"{rounds.run_batch.algorithm.registered_name} has no global weights: nothing is shared")
+        shared = server.get("w")
+        if shared is None or shared.shape != (exchange.size,) or not exchange.size:
+            name = rounds.run_batch.algorithm.registered_name
+            raise SpecError(f"{name} has no global model; read a client's model with weights(run, client)")
         model = rounds.run_batch.models[0]
-        state = model.state_dict(exchange.install(model.initial, server["w"]))
+        state = model.state_dict(exchange.install(model.initial, shared))
         return state if exchange.everything else {name: state[name] for name in exchange.names}
 
     def _rule(self, checkpoint: str) -> str:
         kept = [rule for rule in self.rules if rule in self.trained.models[0][2].checkpoints]
         if checkpoint not in kept:
-            raise SpecError(f"no checkpoint {checkpoint!r} was kept, only {', '.join(kept)}")
+            raise SpecError(f"no checkpoint {checkpoint!r}; this run has {', '.join(kept)}")
         return checkpoint
 
     def _key(self, number: int) -> dict[str, Any]:

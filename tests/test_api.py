@@ -95,7 +95,7 @@ def test_runs_say_how_they_went(example: Result) -> None:
 
 def run(algorithm: str, model: str | nn.Module = "mlp", **changes: Any) -> Result:
     asked: dict[str, Any] = {"hyperparameters": {"lr": 0.05}, "rounds": 2, "local_steps": 2, "batch_size": 4}
-    return bench.run(federation(), algorithm, model, path="stack", **asked | changes)
+    return bench.run(federation(), algorithm, model, **{"path": "stack"} | asked | changes)
 
 
 def test_local_models_are_scored_on_their_own_and_crosswise_on_all_clients() -> None:
@@ -104,7 +104,7 @@ def test_local_models_are_scored_on_their_own_and_crosswise_on_all_clients() -> 
     assert sorted(zip(cross.model, cross.client, strict=True)) == [(i, j) for i in range(3) for j in range(3)]
     own = result.scores.query("checkpoint == 'latest'")
     assert own.value.tolist() == cross[cross.model == cross.client].value.tolist()
-    with pytest.raises(bench.SpecError, match="local has no global weights: nothing is shared"):
+    with pytest.raises(bench.SpecError, match="local has no global model"):
         result.global_weights()
 
 
@@ -142,7 +142,13 @@ def test_traces_have_a_row_per_round_client_and_entry() -> None:
     assert last == [result.weights(client=client)["alpha"].item() for client in range(3)]
 
 
-def test_only_what_travels_is_global() -> None:
+@pytest.mark.parametrize("algorithm", ["apple", "fedamp", "heurfedamp", "fedfomo", "pfedla"])
+def test_algorithms_without_a_global_model_say_so(algorithm: str) -> None:
+    with pytest.raises(bench.SpecError, match=f"{algorithm} has no global model; read a client's model with weights"):
+        run(algorithm, rounds=1).global_weights()
+
+
+def test_only_shared_weights_are_global() -> None:
     result = run("fenda")
     shared = result.global_weights()
     assert set(shared) == {"global_extractor.1.weight", "global_extractor.1.bias"}
@@ -195,9 +201,9 @@ def test_a_diverged_run_shows_no_numbers() -> None:
 def test_only_the_checkpoints_asked_for_are_shown() -> None:
     result = run("fedavg", checkpoint=["local", "latest"])
     assert set(result.scores.checkpoint) == {"local", "latest"}
-    with pytest.raises(bench.SpecError, match="no checkpoint 'global' was kept, only local, latest"):
+    with pytest.raises(bench.SpecError, match="no checkpoint 'global'; this run has local, latest"):
         result.weights(checkpoint="global")
-    with pytest.raises(bench.SpecError, match="no checkpoint 'local' was kept, only latest"):
+    with pytest.raises(bench.SpecError, match="no checkpoint 'local'; this run has latest"):
         run("fedavg", validation=0.0).weights(checkpoint="local")
 
 
@@ -212,11 +218,22 @@ def test_only_the_checkpoints_asked_for_are_shown() -> None:
         ({"model_options": {"hiden": 3}}, "model mlp has no option 'hiden': did you mean 'hidden'?"),
         ({"hyperparameters": {"lrr": 0.1}}, "fedprox with sgd has no hyper-parameter 'lrr': did you mean 'lr'?"),
         ({"hyperparameters": {"alpha": 0.1}}, "fedprox with sgd has no hyper-parameter 'alpha': known: "),
-        ({"hyperparameters": {"lr": []}}, "empty grid: hyper-parameter lr has no values"),
+        ({"hyperparameters": {"lr": []}}, "hyper-parameter lr = []: expected at least one value"),
         ({"hyperparameters": {"lr": float("nan")}}, "hyper-parameter lr = nan: expected a finite number"),
         ({"hyperparameters": {"lr": [0.1, "0.2"]}}, "hyper-parameter lr = '0.2': expected a finite number"),
         ({"hyperparameters": {"mu": True}}, "hyper-parameter mu = True: expected a finite number"),
         ({"checkpoint": "lattest"}, "unknown checkpoint rule 'lattest': did you mean 'latest'?"),
+        ({"checkpoint": []}, "checkpoint = []: expected at least one of latest, global, local"),
+        ({"checkpoint": "local", "validation": 0}, "checkpoint 'local' needs validation samples; increase validation"),
+        ({"checkpoint": ["latest", "global"], "validation": 0.0}, "checkpoint 'global' needs validation samples"),
+        ({"algorithm": None}, "algorithm = None: expected a name from `silobench list algorithms`"),
+        ({"model": None}, "model = None: expected a name from `silobench list models` or a torch.nn.Module"),
+        ({"model": nn.Linear}, "model is the class Linear; expected an instance, e.g. Linear()"),
+        (
+            {"model": nn.Linear(13, 1), "model_options": {"hidden": 3}},
+            "model_options: not used with a module; set its options where it is built",
+        ),
+        ({"path": "stacked"}, "path = 'stacked': did you mean 'stack'?"),
         ({"optimizer": "adam"}, "optimizer = 'adam': did you mean 'adamw'?"),
         ({"algorithm": "scaffold", "optimizer": "adamw"}, "scaffold is defined for optimizer sgd, not 'adamw'"),
         (
@@ -248,6 +265,16 @@ def test_a_request_that_cannot_be_run_is_one_clear_line(changes: dict[str, Any],
         run(**{"algorithm": "fedprox", "model": "mlp"} | changes)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_metric_is_refused_with_the_arrays() -> None:
+    with pytest.raises(bench.SpecError, match="unknown metric 'acuracy': did you mean 'accuracy'"):
+        bench.Federation.from_arrays([{"x": [[0.0], [1.0]], "y": [0, 1]}], metrics=("acuracy",))
+
+
+def test_a_data_set_in_place_of_a_federation_is_one_line() -> None:
+    with pytest.raises(bench.SpecError, match="federation is a str; expected a Federation, from load_dataset or"):
+        bench.run("digits", "fedavg", "mlp", rounds=1, local_steps=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

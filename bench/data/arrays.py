@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from bench.metrics import check as check_metric
 from bench.types import Client, DataError, Federation, SpecError, Split, Task, nearest, position
 
 FORMS = 'expected {"x": ..., "y": ...} or {"train": (x, y), "test": (x, y)}'
@@ -31,6 +32,8 @@ def federation_from_arrays(
         raise SpecError(f"task = {task!r}: {nearest(str(task), get_args(Task))}")
     if not isinstance(clients, Mapping | Sequence):
         raise DataError(f"{name}: clients is a {type(clients).__name__}, expected a mapping or a sequence of mappings")
+    for metric in metrics:
+        check_metric(metric)
     named = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
     parts = [(str(key), _parts(f"{name}: client {str(key)!r}", client)) for key, client in named]
     _require_equal_features(name, parts)
