@@ -1,44 +1,60 @@
-"""A run's numbers with every default filled in, read from the source files: needs neither torch nor the data."""
+"""Hyper-parameters of a run: known names, allowed values and defaults, of the optimiser and of the algorithm."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from bench import registry
+from bench.registry import Allowed, Option
 from bench.types import SpecError, nearest
 
-DEFAULTS: dict[str, dict[str, float]] = {"adamw": {"lr": 1e-3, "weight_decay": 1e-2}, "sgd": {"lr": 1e-2}}
-# lr_decay multiplies the learning rate once a round: lr lr_decay^round, rounds counted from 0.
-OPTIONAL: dict[str, tuple[str, ...]] = {"adamw": ("lr_decay",), "sgd": ("lr_decay", "weight_decay", "momentum")}
+NUMBER = ("number",)
+LR = Allowed(gt=0, types=NUMBER)
+WEIGHT_DECAY = Allowed(ge=0, types=NUMBER)
+# A run has a default's number in any case, the others only if it gives them.
+DEFAULTS: dict[str, dict[str, Option]] = {
+    "adamw": {"lr": Option(1e-3, LR), "weight_decay": Option(1e-2, WEIGHT_DECAY)},
+    "sgd": {"lr": Option(1e-2, LR)},
+}
+# lr_decay multiplies the learning rate after every round: lr lr_decay^round, rounds counted from 0.
+LR_DECAY = Allowed(gt=0, le=1, types=NUMBER)
+OPTIONAL: dict[str, dict[str, Allowed]] = {
+    "adamw": {"lr_decay": LR_DECAY},
+    "sgd": {"lr_decay": LR_DECAY, "weight_decay": WEIGHT_DECAY, "momentum": Allowed(ge=0, lt=1, types=NUMBER)},
+}
 
 
-def known(algorithm: str, optimizer: str) -> list[str]:
-    """The hyper-parameters that the algorithm with this optimiser takes."""
-    optional = [name for name in OPTIONAL[optimizer] if name not in registry.declared(algorithm)["excluded"]]
-    return [*DEFAULTS[optimizer], *optional, *registry.hyperparameters(algorithm)]
+def known(algorithm: str, optimizer: str) -> dict[str, Allowed]:
+    """Return the hyper-parameters of an algorithm with this optimiser, with their allowed values."""
+    excluded = registry.flags(algorithm)["excluded"]
+    given = {name: each.allowed for name, each in DEFAULTS[optimizer].items()}
+    optional = {name: each for name, each in OPTIONAL[optimizer].items() if name not in excluded}
+    own = {name: each.allowed for name, each in registry.hyperparameters(algorithm).items()}
+    return {**given, **optional, **own}
 
 
 def resolve(algorithm: str, optimizer: str, hyperparameters: Mapping[str, Any]) -> dict[str, float]:
-    """All per-run numbers of a run: those given and the defaults of the others, by name in alphabetical order.
+    """Return all hyper-parameters of a run by name: those given, and the defaults of the others.
 
-    Raises :class:`SpecError` for a name that neither the algorithm nor the optimiser knows, with the nearest one.
+    Raises :class:`SpecError` for a name that neither the algorithm nor the optimiser knows, with the nearest one, and
+    for a value that is not allowed.
     """
-    optimizers = registry.declared(algorithm)["optimizers"]
+    optimizers = registry.flags(algorithm)["optimizers"]
     if optimizer not in optimizers:
         raise SpecError(f"{algorithm} is defined for optimizer {' or '.join(optimizers)}, not {optimizer!r}")
     allowed = known(algorithm, optimizer)
     for name, value in hyperparameters.items():
         if name not in allowed:
             raise SpecError(f"{algorithm} with {optimizer} has no hyper-parameter {name!r}: {nearest(name, allowed)}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise SpecError(f"hyper-parameter {name} = {value!r}: expected a finite number")
-    filled = {**DEFAULTS[optimizer], **registry.hyperparameter_defaults(algorithm), **hyperparameters}
-    return {name: float(value) for name, value in sorted(filled.items())}
+        allowed[name].check(f"hyper-parameter {name}", value)
+    filled = {
+        name: each.default for name, each in {**DEFAULTS[optimizer], **registry.hyperparameters(algorithm)}.items()
+    }
+    return {name: float(value) for name, value in sorted({**filled, **hyperparameters}.items())}
 
 
 def fitting(algorithm: str, model: str) -> str:
-    """The model's name, or that of its family's parallel form where the algorithm needs one."""
-    parallel = registry.declared(algorithm)["parallel"]
+    """Return the model's name, or the name of its family's parallel form where the algorithm needs one."""
+    parallel = registry.flags(algorithm)["parallel"]
     return f"parallel_{model}" if parallel and not model.startswith("parallel_") else model

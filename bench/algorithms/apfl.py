@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,6 @@ from torch.func import grad
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, searchable
 from bench.models.functional import Model
 from bench.registry import register
-from bench.types import SpecError, nearest
 
 
 @register("apfl")
@@ -35,13 +34,9 @@ class Apfl(Algorithm):
     """
 
     personalised: ClassVar[bool] = True
-    mixes: str = "outputs"
-    alpha_lr: Any = searchable(0.01, log=(1e-4, 1.0))
-    alpha: Any = searchable(0.5)
-
-    def __post_init__(self) -> None:
-        if self.mixes not in ("outputs", "weights"):
-            raise SpecError(f"mixes = {self.mixes!r}: {nearest(str(self.mixes), ('outputs', 'weights'))}")
+    mixes: Literal["outputs", "weights"] = "outputs"
+    alpha_lr: Any = searchable(0.01, ge=0, log=(1e-4, 1.0))
+    alpha: Any = searchable(0.5, ge=0, le=1)
 
     def parameters(self, model: Model) -> int:
         return 2 * model.trainable

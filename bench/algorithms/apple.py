@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from bench.algorithms.base import Batch, Site, Tree, searchable
 from bench.algorithms.peers import Peers
-from bench.registry import register
+from bench.registry import Allowed, register
 from bench.rng import derive, uniform
-from bench.types import SpecError, nearest
-
-OPTIONS = {"scheduler": ("cosine", "exponential"), "selection": ("paper", "uniform")}
 
 
 @register("apple")
@@ -45,18 +42,12 @@ class Apple(Peers):
     independent_init: ClassVar[bool] = True
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
     excluded: ClassVar[tuple[str, ...]] = ("weight_decay",)  # would draw p to 0
-    p_lr: Any = searchable(1e-3, log=(1e-4, 1e-2))
-    mu: Any = searchable(0.1, log=(1e-3, 1.0))
-    fade: Any = searchable(48)
-    budget: int | None = None
-    scheduler: str = "cosine"
-    selection: str = "paper"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option, known in OPTIONS.items():
-            if getattr(self, option) not in known:
-                raise SpecError(f"{option} = {getattr(self, option)!r}: {nearest(str(getattr(self, option)), known)}")
+    p_lr: Any = searchable(1e-3, ge=0, log=(1e-4, 1e-2))
+    mu: Any = searchable(0.1, ge=0, log=(1e-3, 1.0))
+    fade: Any = searchable(48, gt=0)
+    budget: Annotated[int | None, Allowed(ge=1)] = None
+    scheduler: Literal["cosine", "exponential"] = "cosine"
+    selection: Literal["paper", "uniform"] = "paper"
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         p = site.weights

@@ -25,14 +25,27 @@ from torch.nn.functional import cosine_similarity, softplus
 from torch.utils import _pytree as pytree
 
 from bench.models.functional import Exchange, Forward, Model
+from bench.registry import Allowed
 from bench.rng import derive
 
 Tree = dict[str, Any]
 
 
-def searchable(default: float, *, log: tuple[float, float] | None = None) -> Any:
-    """A per-run hyper-parameter: its default and, for searches, the range of its logarithmic scale."""
-    return field(default=default, metadata={"searchable": True, "log": log})
+def searchable(
+    default: float,
+    *,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+    log: tuple[float, float] | None = None,
+) -> Any:
+    """Return the field of a hyper-parameter: its default, its bounds, and the interval to search on a log scale.
+
+    The bounds are those of :class:`bench.registry.Allowed`: greater than, at least, less than, at most.
+    """
+    allowed = Allowed(gt, ge, lt, le, types=("number",))
+    return field(default=default, metadata={"searchable": True, "allowed": allowed, "log": log})
 
 
 class Batch(NamedTuple):

@@ -29,7 +29,7 @@ class Ditto(FedAvg):
     """
 
     personalised: ClassVar[bool] = True
-    lam: Any = searchable(1.0, log=(1e-2, 10.0))
+    lam: Any = searchable(1.0, ge=0, log=(1e-2, 10.0))
     average_personal: bool = False
 
     def init_client(self, w: Tensor, site: Site) -> Tree:

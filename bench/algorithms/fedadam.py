@@ -30,7 +30,7 @@ class FedAdam(Algorithm):
     Travels: d up, d down.
     """
 
-    server_lr: Any = searchable(0.1, log=(1e-5, 1.0))
+    server_lr: Any = searchable(0.1, gt=0, log=(1e-5, 1.0))
     beta1: ClassVar[float] = 0.9
     beta2: ClassVar[float] = 0.99
     tau: ClassVar[float] = 1e-9

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, searchable, squared_distance
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("fedamp")
@@ -30,11 +30,11 @@ class FedAMP(Algorithm):
     """
 
     personalised: ClassVar[bool] = True
-    lam: Any = searchable(1.0, log=(1e-2, 1e2))
-    alpha: Any = searchable(1e4, log=(1.0, 1e4))
-    alpha_decay: Any = searchable(0.1)
-    sigma: Any = searchable(1e6, log=(1.0, 1e6))
-    interval: int = 30
+    lam: Any = searchable(1.0, ge=0, log=(1e-2, 1e2))
+    alpha: Any = searchable(1e4, gt=0, log=(1.0, 1e4))
+    alpha_decay: Any = searchable(0.1, gt=0, le=1)
+    sigma: Any = searchable(1e6, gt=0, log=(1.0, 1e6))
+    interval: Annotated[int, Allowed(ge=1)] = 30
 
     def init_server(self, w: Tensor) -> Tree:
         return {"u": w, "round": torch.tensor(0)}

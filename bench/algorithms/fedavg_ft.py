@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from bench.algorithms.fedavg import FedAvg
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("fedavg_ft")
@@ -25,7 +25,7 @@ class FedAvgFT(FedAvg):
     """
 
     personalised: ClassVar[bool] = True
-    epochs: int = 1
+    epochs: Annotated[int, Allowed(ge=0)] = 1
     every_round: bool = True
 
     def tuning(self, last: bool) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from bench.algorithms.base import Batch, Site, Tree
 from bench.algorithms.fedper import FedPer
 from bench.models.functional import Model
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("fedbabu")
@@ -29,9 +30,9 @@ class FedBABU(FedPer):
     Travels: d_base up, d_base down.
     """
 
-    epochs: int = 5
+    epochs: Annotated[int, Allowed(ge=0)] = 5
     head_only: bool = False
-    layers: int | None = None
+    layers: Annotated[int | None, Allowed(ge=1)] = None
 
     def shared(self, name: str, model: Model) -> bool:
         if self.layers is None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from bench.algorithms.base import Site, Tree, searchable
 from bench.algorithms.peers import Peers
-from bench.registry import register
+from bench.registry import Allowed, register
 from bench.rng import derive, uniform
 
 
@@ -35,9 +35,9 @@ class FedFomo(Peers):
 
     validates: ClassVar[bool] = True
     before_aggregation: ClassVar[bool] = True
-    epsilon: Any = searchable(0.3)
-    epsilon_decay: Any = searchable(0.05)
-    budget: int | None = None
+    epsilon: Any = searchable(0.3, ge=0, le=1)
+    epsilon_decay: Any = searchable(0.05, ge=0)
+    budget: Annotated[int | None, Allowed(ge=1)] = None
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         return {**super().init_client(w, site), "began": w, "affinity": torch.zeros(site.clients)}

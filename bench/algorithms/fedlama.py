@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Site, Tree, mean
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("fedlama")
@@ -32,8 +33,8 @@ class FedLAMA(Algorithm):
     Travels: sum_l dim_l / tau_l up and down on average.
     """
 
-    interval: int = 1
-    factor: int = 2
+    interval: Annotated[int, Allowed(ge=1)] = 1
+    factor: Annotated[int, Allowed(ge=1)] = 2
     stale: bool = False
 
     def init_client(self, w: Tensor, site: Site) -> Tree:

@@ -25,7 +25,7 @@ class FedProx(FedAvg):
     Travels: d up, d down.
     """
 
-    mu: Any = searchable(0.1, log=(1e-3, 1.0))
+    mu: Any = searchable(0.1, ge=0, log=(1e-3, 1.0))
 
     def loss(self, w: Tensor, batch: Batch, client: Tree, received: Tree, site: Site) -> tuple[Tensor, Tensor]:
         loss, moved = super().loss(w, batch, client, received, site)

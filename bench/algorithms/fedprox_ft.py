@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from bench.algorithms.base import Batch, Site, Tree
 from bench.algorithms.fedprox import FedProx
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("fedprox_ft")
@@ -26,7 +26,7 @@ class FedProxFT(FedProx):
     """
 
     personalised: ClassVar[bool] = True
-    epochs: int = 1
+    epochs: Annotated[int, Allowed(ge=0)] = 1
     every_round: bool = True
 
     def tuning(self, last: bool) -> int:

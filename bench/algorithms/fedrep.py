@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
 from bench.algorithms.base import Batch, Site, Tree
 from bench.algorithms.fedper import FedPer
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("fedrep")
@@ -27,8 +28,8 @@ class FedRep(FedPer):
     Travels: d_base up, d_base down.
     """
 
-    head_epochs: int = 10
-    base_epochs: int = 1
+    head_epochs: Annotated[int, Allowed(ge=0)] = 10
+    base_epochs: Annotated[int, Allowed(ge=1)] = 1
 
     def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
         turn = torch.floor(site.steps * self.head_epochs / (self.head_epochs + self.base_epochs))

@@ -33,7 +33,7 @@ class GlobalLayers(Algorithm):
     """
 
     personalised: ClassVar[bool] = True
-    rate: Any = searchable(1.0)
+    rate: Any = searchable(1.0, ge=0, le=1)
     layers: tuple[str, ...] = ("layer2", "layer3", "layer4")
 
     def prepare(self, module: nn.Module) -> nn.Module:

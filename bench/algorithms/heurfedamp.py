@@ -30,8 +30,8 @@ class HeurFedAMP(FedAMP):
     Travels: d up, d down.
     """
 
-    sigma: Any = searchable(25.0, log=(1.0, 1e2))
-    self_weight: Any = searchable(0.1)
+    sigma: Any = searchable(25.0, ge=0, log=(1.0, 1e2))
+    self_weight: Any = searchable(0.1, ge=0, le=1)
 
     def attention(self, models: Tensor, alpha: Tensor) -> Tensor:
         directions = normalize(models, dim=1)

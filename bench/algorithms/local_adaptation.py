@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from bench.algorithms.fedavg import FedAvg
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("local_adaptation")
@@ -26,7 +26,7 @@ class LocalAdaptation(FedAvg):
     """
 
     personalised: ClassVar[bool] = True
-    epochs: int = 1
+    epochs: Annotated[int, Allowed(ge=0)] = 1
 
     def tuning(self, last: bool) -> int:
         return self.epochs if last else 0

@@ -28,7 +28,7 @@ class Moon(FedAvg):
     Travels: d up, d down.
     """
 
-    mu: Any = searchable(1.0, log=(1e-3, 10.0))
+    mu: Any = searchable(1.0, ge=0, log=(1e-3, 10.0))
     temperature: ClassVar[float] = 0.5
 
     def init_client(self, w: Tensor, site: Site) -> Tree:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Site, Tree
-from bench.types import SpecError
 
 
 @dataclass(frozen=True)
@@ -21,10 +20,6 @@ class Peers(Algorithm):
 
     personalised: ClassVar[bool] = True
     budget: int | None
-
-    def __post_init__(self) -> None:
-        if self.budget is not None and (type(self.budget) is not int or self.budget < 1):
-            raise SpecError(f"budget = {self.budget!r}: expected a whole number of downloads, at least 1")
 
     def limited(self, clients: int) -> bool:
         """Whether the budget leaves out any of the other clients."""

@@ -33,7 +33,7 @@ class PerFedAvg(FedAvg):
     """
 
     personalised: ClassVar[bool] = True
-    alpha: Any = searchable(0.01, log=(1e-3, 1.0))
+    alpha: Any = searchable(0.01, ge=0, log=(1e-3, 1.0))
     hessian_free: bool = False
     delta: ClassVar[float] = 1e-3
 

@@ -28,8 +28,8 @@ class PerFCL(Fenda):
     Travels: d_global up, d_global down.
     """
 
-    mu: Any = searchable(1.0, log=(1e-2, 5.0))
-    gamma: Any = searchable(1.0, log=(1e-2, 10.0))
+    mu: Any = searchable(1.0, ge=0, log=(1e-2, 5.0))
+    gamma: Any = searchable(1.0, ge=0, log=(1e-2, 10.0))
     temperature: ClassVar[float] = 0.5
 
     def init_client(self, w: Tensor, site: Site) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch.func import grad
 
 from bench.algorithms.base import Algorithm, Site, Tree, searchable
 from bench.models.functional import Model
-from bench.registry import register
+from bench.registry import Allowed, register
 from bench.rng import derive, uniform
 
 
@@ -46,9 +46,9 @@ class PFedLA(Algorithm):
     """
 
     personalised: ClassVar[bool] = True
-    hn_lr: Any = searchable(0.01, log=(1e-4, 10.0))
-    embedding: int = 32
-    hidden: int = 64
+    hn_lr: Any = searchable(0.01, ge=0, log=(1e-4, 10.0))
+    embedding: Annotated[int, Allowed(ge=1)] = 32
+    hidden: Annotated[int, Allowed(ge=1)] = 64
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         layers, e, h = len(site.model.layers), self.embedding, self.hidden

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, mean, searchable, squared_distance, uniform_mean
-from bench.registry import register
+from bench.registry import Allowed, register
 
 
 @register("pfedme")
@@ -33,10 +33,10 @@ class PFedMe(Algorithm):
     personalised: ClassVar[bool] = True
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
     excluded: ClassVar[tuple[str, ...]] = ("momentum",)
-    lam: Any = searchable(15.0, log=(0.1, 100.0))
-    eta: Any = searchable(0.005, log=(1e-3, 1.0))
-    beta: Any = searchable(1.0, log=(0.5, 4.0))
-    inner_steps: int = 5
+    lam: Any = searchable(15.0, gt=0, log=(0.1, 100.0))
+    eta: Any = searchable(0.005, gt=0, log=(1e-3, 1.0))
+    beta: Any = searchable(1.0, gt=0, log=(0.5, 4.0))
+    inner_steps: Annotated[int, Allowed(ge=1)] = 5
     simplified: bool = False
 
     def init_client(self, w: Tensor, site: Site) -> Tree:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, mean, searchable
 from bench.models.functional import Model
-from bench.registry import register
-from bench.types import SpecError, nearest
-
-PROBES = ("none", "gradients", "all")
+from bench.registry import Allowed, register
 
 
 def trained_weights(model: Model) -> Tensor:
@@ -50,14 +47,10 @@ class PLayerFL(Algorithm):
     """
 
     personalised: ClassVar[bool] = True
-    threshold: Any = searchable(1.15, log=(1.02, 4.0))
-    layers: int | None = None
+    threshold: Any = searchable(1.15, gt=0, log=(1.02, 4.0))
+    layers: Annotated[int | None, Allowed(ge=0)] = None
     shift: int = 0
-    probe: str = "none"
-
-    def __post_init__(self) -> None:
-        if self.probe not in PROBES:
-            raise SpecError(f"probe = {self.probe!r}: {nearest(str(self.probe), PROBES)}")
+    probe: Literal["none", "gradients", "all"] = "none"
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         return {**super().init_client(w, site), "sensitivity": torch.zeros(len(site.model.layers))}

@@ -30,7 +30,7 @@ class Scaffold(Algorithm):
 
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
     excluded: ClassVar[tuple[str, ...]] = ("momentum",)
-    server_lr: Any = searchable(1.0, log=(1e-5, 1.0))
+    server_lr: Any = searchable(1.0, gt=0, log=(1e-5, 1.0))
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         return {**super().init_client(w, site), "c": torch.zeros_like(w)}
