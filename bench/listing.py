@@ -1,8 +1,8 @@
-"""What ``silobench list algorithms`` says of each: read from its source, so that it needs neither torch nor the paper.
+"""Text and JSON of ``silobench list algorithms``.
 
-The docstring of an algorithm ends with four sentences that begin a line each. "Paper:" names the source and where in
-it the equations stand, "Variant:" what was chosen where that leaves a choice, "Defaults:" the hyper-parameters with
-the ranges they are searched in, then the options, and "Travels:" what a client sends and receives in a round.
+The docstring of an algorithm ends with three sentences that begin a line each. "Paper:" names the source and where its
+equations are, "Variant:" what was chosen where the paper leaves a choice, and "Communication cost:" the floats that a
+client uploads and downloads in a round. Hyper-parameters and options come from the class.
 """
 
 from __future__ import annotations
@@ -13,52 +13,65 @@ import textwrap
 from typing import Any
 
 from bench import registry
+from bench.registry import Option
 
-LABELED = re.compile(
-    r"^(Paper|Variant|Defaults|Travels): (.+?)(?=^(?:Paper|Variant|Defaults|Travels): |\Z)", re.M | re.S
-)
+LABELS = ("Paper", "Variant", "Communication cost")
+_LABEL = "|".join(LABELS)
+LABELED = re.compile(rf"^({_LABEL}): (.+?)(?=^(?:{_LABEL}): |\Z)", re.M | re.S)
 
 
 def algorithms() -> list[dict[str, Any]]:
-    """All algorithms by name, each with name, summary, paper, variant, hyper-parameters, options and what travels."""
+    """Return all algorithms by name: summary, paper, variant, hyper-parameters, options and communication cost."""
     return [_algorithm(entry) for entry in registry.catalogue("algorithms").values()]
 
 
 def _algorithm(entry: registry.Entry) -> dict[str, Any]:
-    said = sentences(entry.name)
-    ranges = registry.search_ranges(entry.name)
+    found = sentences(entry)
+    own = registry.hyperparameters(entry.name)
+    options = registry.declaration("algorithms", entry.name).options
     return {
         "name": entry.name,
         "summary": entry.summary,
-        "paper": said.get("Paper", ""),
-        "variant": said.get("Variant", ""),
+        "paper": found.get("Paper", ""),
+        "variant": found.get("Variant", ""),
         "hyperparameters": [
-            {"name": name, "default": default, "range": ranges[name]}
-            for name, default in registry.hyperparameter_defaults(entry.name).items()
+            {"name": name, "default": each.default, "allowed": _allowed(each), "searched": each.log}
+            for name, each in own.items()
         ],
-        "options": registry.defaults("algorithms", entry.name),
-        "travels": said.get("Travels", ""),
+        "options": [
+            {"name": name, "default": each.default, "allowed": _allowed(each)}
+            for name, each in options.items()
+            if name not in own
+        ],
+        "communication_cost": found.get("Communication cost", ""),
     }
 
 
-def sentences(algorithm: str) -> dict[str, str]:
-    """The labelled sentences at the end of an algorithm's docstring, by label."""
-    found = LABELED.findall(registry.docstring("algorithms", algorithm))
-    return {label: " ".join(sentence.split()) for label, sentence in found}
+def _allowed(option: Option) -> str:
+    """Return the allowed values in words, "" if any value of the type is allowed."""
+    if option.allowed.among:
+        return " or ".join(map(shown, option.allowed.among))
+    bounds = option.allowed.bounds
+    return f"{bounds}, or none" if bounds and "none" in option.allowed.types else bounds
 
 
-def defaults(listed: dict[str, Any]) -> str:
-    """An algorithm's hyper-parameters, with the ranges they are searched in, and its options, in one sentence."""
+def sentences(entry: registry.Entry) -> dict[str, str]:
+    """Return the labelled sentences at the end of an algorithm's docstring, by label."""
+    return {label: " ".join(sentence.split()) for label, sentence in LABELED.findall(entry.docstring)}
+
+
+def values(listed: list[dict[str, Any]]) -> str:
+    """Return hyper-parameters or options in one sentence: defaults, allowed values, and the interval to search."""
     parts = []
-    for each in listed["hyperparameters"]:
-        span = f" ({' to '.join(map(_shown, each['range']))})" if each["range"] else ""
-        parts.append(f"{each['name']} = {_shown(each['default'])}{span}")
-    parts += [f"{name} = {_shown(value)}" for name, value in listed["options"].items()]
-    return f"{'; '.join(parts) or 'none'}."
+    for each in listed:
+        searched = f"searched from {' to '.join(map(shown, each['searched']))}" if each.get("searched") else ""
+        more = "; ".join(filter(None, (each["allowed"], searched)))
+        parts.append(f"{each['name']} = {shown(each['default'])}" + (f" ({more})" if more else ""))
+    return f"{', '.join(parts) or 'none'}."
 
 
-def _shown(value: Any) -> str:
-    """A value as in a study file, "none" where it says nothing."""
+def shown(value: Any) -> str:
+    """Return a value as a study file has it, None as "none"."""
     if value is None:
         return "none"
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -67,14 +80,16 @@ def _shown(value: Any) -> str:
 
 
 def text(listed: dict[str, Any], width: int) -> str:
-    """An algorithm's lines, at most ``width`` characters each: its name and summary, the rest indented."""
-    rest = (
-        ("Paper", listed["paper"]),
-        ("Variant", listed["variant"]),
-        ("Defaults", defaults(listed)),
-        ("Travels", listed["travels"]),
-    )
-    lines = [f"{listed['name']}  {listed['summary']}", *(f"{label}: {said or 'not said.'}" for label, said in rest)]
+    """Return an algorithm's lines, at most ``width`` characters each: its name and summary, the rest indented."""
+    rest = {
+        "Paper": listed["paper"],
+        "Variant": listed["variant"],
+        "Hyper-parameters": values(listed["hyperparameters"]),
+        "Options": values(listed["options"]),
+        "Communication cost": listed["communication_cost"],
+    }
+    lines = [f"{listed['name']}  {listed['summary']}"]
+    lines += [f"{label}: {sentence or 'not documented.'}" for label, sentence in rest.items()]
     return "\n".join(
         textwrap.fill(line, width, initial_indent="    " if i else "", subsequent_indent="        ",
                       break_long_words=False, break_on_hyphens=False)

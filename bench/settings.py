@@ -48,10 +48,9 @@ def resolve(algorithm: str, optimizer: str, hyperparameters: Mapping[str, Any]) 
         if name not in allowed:
             raise SpecError(f"{algorithm} with {optimizer} has no hyper-parameter {name!r}: {nearest(name, allowed)}")
         allowed[name].check(f"hyper-parameter {name}", value)
-    filled = {
-        name: each.default for name, each in {**DEFAULTS[optimizer], **registry.hyperparameters(algorithm)}.items()
-    }
-    return {name: float(value) for name, value in sorted({**filled, **hyperparameters}.items())}
+    filled = {**DEFAULTS[optimizer], **registry.hyperparameters(algorithm)}
+    numbers = {**{name: each.default for name, each in filled.items()}, **hyperparameters}
+    return {name: float(value) for name, value in sorted(numbers.items())}
 
 
 def fitting(algorithm: str, model: str) -> str:

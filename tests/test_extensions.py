@@ -7,13 +7,13 @@ pip leaves them.
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
-import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from zipfile import ZipFile
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,61 +29,34 @@ from bench.types import Budget, SpecError
 from tests.train.toy import federation
 
 DOCS = Path(__file__).parent.parent / "docs"
-BLOCK = re.compile(r"^(?:[^\n]* )?`([\w.]+)`:\n\n```\w+\n(.+?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(?:[^\n]* )?`([\w./]+)`:\n\n```\w+\n(.+?)^```$", re.MULTILINE | re.DOTALL)
 ALGORITHM, DATA = (
     dict(BLOCK.findall((DOCS / f"adding-{page}.md").read_text())) for page in ("an-algorithm", "a-dataset")
 )
 
 
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-    """Makes the packages in a folder installed ones, until the test ends."""
-    folders: list[Path] = []
-
-    def installed(site: Path) -> None:
-        folders.append(site)
-        monkeypatch.syspath_prepend(site)
-        registry.catalogue.cache_clear()
-
-    yield installed
-    for name, module in list(sys.modules.items()):
-        if any(folder in Path(getattr(module, "__file__", None) or "/").parents for folder in folders):
-            del sys.modules[name]
-    monkeypatch.undo()
-    registry.catalogue.cache_clear()
-
-
 # The pages, step by step ----------------------------------------------------------------------------------------------
-
-
-def _wheel(folder: Path, page: dict[str, str]) -> Path:
-    """The page's modules as a wheel, with the metadata that a build backend makes of its pyproject.toml."""
-    project = tomllib.loads(page["pyproject.toml"])["project"]
-    name = f"{project['name'].replace('-', '_')}-{project['version']}"
-    points = project["entry-points"].items()
-    facts = f"Name: {project['name']}\nVersion: {project['version']}\n"
-    files = {file: text for file, text in page.items() if file.endswith(".py")} | {
-        f"{name}.dist-info/METADATA": f"Metadata-Version: 2.1\n{facts}",
-        f"{name}.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{name}.dist-info/entry_points.txt": "".join(
-            f"[{group}]\n" + "".join(f"{key} = {module}\n" for key, module in named.items()) for group, named in points
-        ),
-    }
-    files[f"{name}.dist-info/RECORD"] = "".join(f"{file},,\n" for file in [*files, f"{name}.dist-info/RECORD"])
-    wheel = folder / f"{name}-py3-none-any.whl"
-    with ZipFile(wheel, "w") as archive:
-        for file, text in files.items():
-            archive.writestr(file, text)
-    return wheel
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which pip, without network, has installed the packages of both pages."""
-    wheels, site = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("site")
-    built = [_wheel(wheels, page) for page in (ALGORITHM, DATA)]
+    pytest.importorskip("setuptools", reason="builds packages with setuptools, which the extra dev installs")
+    sources, site = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("site")
+    folders = []
+    for page in (ALGORITHM, DATA):
+        for name, text in page.items():
+            # The first package of a page is a single module next to its pyproject.toml.
+            project = name.partition("/")[0] if "/" in name else Path(next(iter(page))).stem
+            file = sources / project / name.removeprefix(f"{project}/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            if file.parent.name.startswith("silobench_"):
+                (file.parent / "__init__.py").touch()
+            if name.endswith("pyproject.toml"):
+                folders.append(file.parent)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--target", site, *built], check=True)
+    subprocess.run([*pip, "--no-build-isolation", "--target", site, *folders], check=True)
     return site
 
 
@@ -107,13 +80,29 @@ def silobench(
 
 def test_the_page_s_algorithm_stands_in_the_list_and_in_a_table(silobench, tmp_path: Path) -> None:
     listed = {each["name"]: each for each in json.loads(silobench("list", "algorithms", "--json")[1])}["fedavgm"]
-    assert listed["hyperparameters"] == [{"name": "beta", "default": 0.9, "range": [0.1, 0.99]}]
-    assert (listed["paper"], listed["travels"]) == ("Hsu, Qi & Brown, 2019 (arXiv:1909.06335).", "d up, d down.")
+    beta = {"name": "beta", "default": 0.9, "allowed": "at least 0 and below 1", "searched": [0.1, 0.99]}
+    assert listed["hyperparameters"] == [beta]
+    assert listed["paper"] == "Hsu, Qi & Brown, 2019 (arXiv:1909.06335)."
+    assert listed["communication_cost"] == "d up, d down."
     (tmp_path / "study.toml").write_text(ALGORITHM["study.toml"])
     assert silobench("sweep", "study.toml")[0] == 0
     rows = pd.read_csv(tmp_path / "results/tables/study.csv").query("client == 'all'")
     assert set(rows["method"]) == {"fedavg", "fedavgm"}
     assert rows["mean"].between(0.5, 1).all()
+
+
+def test_the_page_s_package_of_two_modules_inherits_its_hyperparameter(silobench, tmp_path: Path) -> None:
+    listed = {each["name"]: each for each in json.loads(silobench("list", "algorithms", "--json")[1])}
+    names = {name: [each["name"] for each in listed[name]["hyperparameters"]] for name in ("heavy_ball", "nesterov")}
+    assert names == {"heavy_ball": ["beta"], "nesterov": ["beta", "server_lr"]}
+    study = ALGORITHM["study.toml"].replace("methods.fedavgm", "methods.heavy_ball")
+    (tmp_path / "study.toml").write_text(study.replace("0.6", "1.6"))
+    status, _, error = silobench("plan", "study.toml")
+    assert (status, error.count("\n")) == (2, 1)
+    assert "methods.heavy_ball.grid.beta = 1.6: expected a finite number of at least 0 and below 1" in error
+    torch.testing.assert_close(_train("heavy_ball", beta=0.4), _train("fedavgm", beta=0.4), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(_train("nesterov", beta=0.0), _train("fedavg"), rtol=1e-6, atol=1e-6)
+    assert not torch.allclose(_train("nesterov", beta=0.4)[1], _train("heavy_ball", beta=0.4)[1], rtol=1e-3)
 
 
 def test_the_page_s_data_set_stands_in_the_list_and_in_a_table(silobench, tmp_path: Path) -> None:
@@ -143,26 +132,6 @@ def test_the_pages_keep_below_forty_lines() -> None:
 
 
 # Installed packages, laid out by hand ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def install(tmp_path: Path, installed) -> Callable[[str, dict[str, str], dict[str, str]], None]:
-    """Installs files under the names of entry points of ``silobench.<kind>``."""
-
-    def install(kind: str, points: dict[str, str], files: dict[str, str]) -> None:
-        site = tmp_path / "site"
-        metadata = site / "someones-1.0.dist-info"
-        metadata.mkdir(parents=True)
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: someones\nVersion: 1.0\n")
-        lines = "".join(f"{name} = {module}\n" for name, module in points.items())
-        (metadata / "entry_points.txt").write_text(f"[silobench.{kind}]\n{lines}")
-        for name, text in files.items():
-            file = site / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        installed(site)
-
-    return install
 
 
 def _train(algorithm: str, **setting: float) -> torch.Tensor:
@@ -204,7 +173,6 @@ def test_a_model_deep_in_a_package_is_found_without_importing_its_parents(instal
     })  # fmt: skip
     entry = registry.catalogue("models")["someones_net"]
     assert (entry.summary, entry.module) == ("A net of somebody else's.", "someones.deep.nets")
-    assert registry.defaults("models", "someones_net") == {"width": 3}
 
 
 def test_a_model_of_a_package_is_built_and_trained(install) -> None:
@@ -228,6 +196,95 @@ def test_a_data_set_of_a_package_has_its_card_and_its_options(install) -> None:
         load_dataset("readmission", test_shares=0.5)
 
 
+ALGORITHM_BASE = """
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from bench.algorithms.base import Algorithm, searchable
+from bench.registry import Allowed
+
+
+@dataclass(frozen=True)
+class Pulled(Algorithm):
+    optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
+    pull: Any = searchable(0.5, ge=0, log=(0.1, 1.0))
+    every: Annotated[int, Allowed(ge=1)] = 2
+"""
+FIRST = '''
+from dataclasses import dataclass
+from typing import Any
+
+from bench import registry
+from bench.algorithms.base import searchable
+from helpers import Pulled
+
+
+@registry.register("first")
+@dataclass(frozen=True)
+class First(Pulled):
+    """An algorithm of somebody else's."""
+
+    rate: Any = searchable(1.0, gt=0)
+'''
+SECOND = FIRST.replace('"first"', '"second"').replace("helpers import Pulled", "first import First as Pulled")
+SECOND = SECOND.replace("class First", "class Second").replace("rate: Any", "stride: Any")
+
+
+def test_hyperparameters_are_inherited_from_a_helper_and_from_another_algorithm(install) -> None:
+    files = {"helpers.py": ALGORITHM_BASE, "first.py": FIRST, "second.py": SECOND}
+    install("algorithms", {"first": "first", "second": "second"}, files)
+    assert registry.catalogue("algorithms")["second"].summary == "An algorithm of somebody else's."
+    assert "helpers" not in sys.modules
+    assert {name: each.default for name, each in registry.hyperparameters("first").items()} == {"pull": 0.5, "rate": 1}
+    assert list(registry.hyperparameters("second")) == ["pull", "rate", "stride"]
+    assert registry.hyperparameters("second")["pull"].log == (0.1, 1.0)
+    assert registry.defaults("algorithms", "second") == {"every": 2}
+    assert registry.flags("second")["optimizers"] == ("sgd",)
+    with pytest.raises(SpecError, match="hyper-parameter pull = -1: expected a finite number of at least 0"):
+        engine.resolve("second", "sgd", {"pull": -1})
+    with pytest.raises(SpecError, match="every = 0: expected a whole number of at least 1"):
+        registry.check_options("algorithms", "second", {"every": 0})
+    assert _train("second").isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("@dataclass(frozen=True)\n", "", r"first.py: class First is not a dataclass; write @dataclass\(frozen=True\)"),
+        ("searchable(1.0, gt=0)", "object()", r"first.py: First.rate = <object .*: expected a number, a text, true"),
+        (
+            "searchable(1.0, gt=0)",
+            "searchable(-1, gt=0)",
+            "first.py: First.rate = -1: expected a finite number",
+        ),
+        ("rate: Any", "step: Any", "first.py: First.step hides the hook step; rename it"),
+        ("from helpers", "from not_there", r"first.py: algorithm 'first' cannot be imported \(ModuleNotFoundError: No"),
+    ],
+)
+def test_an_algorithm_that_cannot_be_used_is_one_line_and_leaves_others_alone(
+    install, old: str, new: str, message: str
+) -> None:
+    install("algorithms", {"first": "first"}, {"helpers.py": ALGORITHM_BASE, "first.py": FIRST.replace(old, new)})
+    with pytest.raises(SpecError, match=message):
+        registry.hyperparameters("first")
+    assert list(registry.hyperparameters("fedprox")) == ["mu"]
+
+
+@pytest.mark.parametrize(
+    ("source", "required", "defaults"),
+    [
+        ("class Net:\n    def __init__(self, inputs, outputs, width=3): ...", [], {"width": 3}),
+        ("def net(inputs, outputs, depth, *, width=(4, -2), scale=math.pi, **more): ...", ["depth"],
+         {"width": (4, -2), "scale": math.pi}),
+    ],
+)  # fmt: skip
+def test_options_of_a_class_and_required_options(install, source: str, required: list[str], defaults: Any) -> None:
+    text = f"import math\nfrom bench.registry import register\n\n@register('someones_net')\n{source}\n"
+    install("models", {"nets": "nets"}, {"nets.py": text})
+    assert registry.defaults("models", "someones_net") == defaults
+    assert registry.options("models", "someones_net") == [*required, *defaults]
+
+
 @pytest.mark.parametrize(
     ("points", "files", "message"),
     [
@@ -236,7 +293,7 @@ def test_a_data_set_of_a_package_has_its_card_and_its_options(install) -> None:
         ({"deep": "gone.deep"}, {}, "someones: its entry point deep = 'gone.deep' of silobench.models names no"),
         ({"built_in": "sys"}, {}, "entry point built_in = 'sys' of silobench.models names no Python file"),
         ({"nets": "nets"}, {"nets.py": NET.replace("someones_net", "mlp")},
-         r"nets.py: 'mlp' stands in .*tabular.py already; rename one of them"),
+         r"nets.py: 'mlp' is already registered in .*tabular.py; rename one of them"),
         ({"nets": "nets"}, {"nets.py": "def ("}, r"nets.py, line 1: not Python \("),
     ],
 )  # fmt: skip

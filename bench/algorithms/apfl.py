@@ -29,8 +29,7 @@ class Apfl(Algorithm):
 
     Paper: Deng, Kamani & Mahdavi, 2020, algorithm 1 and equation 10; Tavakoli et al., 2023 (FENDA-FL), section 3.
     Variant: outputs are mixed, as in FENDA-FL, or weights, as in the paper; the mean is FedAvg's.
-    Defaults: alpha_lr = 0.01 (0.0001 to 1); alpha = 0.5; mixes = "outputs".
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

@@ -34,9 +34,7 @@ class Apple(Peers):
 
     Paper: Luo & Wu, 2022, equations 4 to 9 (algorithm 1, lines 5 to 10; appendices A.1 and A.2).
     Variant: the paper's mu/2, r from 0, and cores not downloaded stay in the mixture as they were.
-    Defaults: p_lr = 0.001 (0.0001 to 0.01); mu = 0.1 (0.001 to 1); fade = 48; budget = none; scheduler = "cosine";
-    selection = "paper".
-    Travels: d up, (C - 1) d or M d down.
+    Communication cost: d up, (C - 1) d or M d down.
     """
 
     independent_init: ClassVar[bool] = True

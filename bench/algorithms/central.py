@@ -19,8 +19,7 @@ class Central(Algorithm):
 
     Paper: Tavakoli et al., 2023 (FENDA-FL), section 3.3, which prints no equation of it.
     Variant: rounds, local steps and batches are the study's, drawn from the samples of all clients.
-    Defaults: none.
-    Travels: nothing.
+    Communication cost: nothing.
     """
 
     pooled: ClassVar[bool] = True

@@ -24,8 +24,7 @@ class Ditto(FedAvg):
 
     Paper: Li, Hu, Beirami & Smith, 2021, algorithm 1.
     Variant: as many personal steps as global ones, at the same learning rate; the mean is FedAvg's.
-    Defaults: lam = 1 (0.01 to 10); average_personal = false.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

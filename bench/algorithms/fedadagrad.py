@@ -21,8 +21,7 @@ class FedAdagrad(FedAdam):
 
     Paper: Reddi et al., 2021, algorithm 2, line v (marked FedAdagrad).
     Variant: clients weigh by samples, where the paper has a plain mean.
-    Defaults: server_lr = 0.1 (1e-5 to 1).
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     beta1: ClassVar[float] = 0.0

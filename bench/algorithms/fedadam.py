@@ -26,8 +26,7 @@ class FedAdam(Algorithm):
     Paper: Reddi et al., 2021, algorithm 2, lines m, v (marked FedAdam) and x, which differ in number between versions;
     Tavakoli et al., 2023 (FENDA-FL), section 3 and appendix H.
     Variant: clients weigh by samples and v starts at 0, where the paper has a plain mean and at least tau^2.
-    Defaults: server_lr = 0.1 (1e-5 to 1).
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     server_lr: Any = searchable(0.1, gt=0, log=(1e-5, 1.0))

@@ -24,9 +24,7 @@ class FedAMP(Algorithm):
 
     Paper: Huang et al., 2021, equations 5 and 6 (algorithm 1).
     Variant: A(x) = 1 - exp(-x / sigma); equation 6 is minimised by a round's local steps, not to the end.
-    Defaults: lam = 1 (0.01 to 100); alpha = 10000 (1 to 10000); alpha_decay = 0.1; sigma = 1e6 (1 to 1e6);
-    interval = 30.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

@@ -18,6 +18,5 @@ class FedAvg(Algorithm):
 
     Paper: McMahan et al., 2017, algorithm 1; the mean is the last line of the server's loop and has no number.
     Variant: all clients take part in every round.
-    Defaults: none.
-    Travels: d floats up, d down.
+    Communication cost: d floats up, d down.
     """

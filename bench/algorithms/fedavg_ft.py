@@ -20,8 +20,7 @@ class FedAvgFT(FedAvg):
 
     Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, which print no equation of it; after Wang et al., 2019.
     Variant: what tuning changes is evaluated and then forgotten.
-    Defaults: epochs = 1; every_round = true.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

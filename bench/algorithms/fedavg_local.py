@@ -18,8 +18,7 @@ class FedAvgLocal(FedAvg):
 
     Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, which print no equation of it.
     Variant: training is FedAvg's in everything.
-    Defaults: none.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

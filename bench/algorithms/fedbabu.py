@@ -26,8 +26,7 @@ class FedBABU(FedPer):
 
     Paper: Oh, Kim & Yun, 2022, algorithm 1.
     Variant: the whole model is fine-tuned, or the head alone.
-    Defaults: epochs = 5; head_only = false; layers = none.
-    Travels: d_base up, d_base down.
+    Communication cost: d_base up, d_base down.
     """
 
     epochs: Annotated[int, Allowed(ge=0)] = 5

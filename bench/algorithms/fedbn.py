@@ -20,8 +20,7 @@ class FedBN(FedAvg):
 
     Paper: Li et al., 2021, section 4 and the algorithm in appendix C; no equation of it has a number.
     Variant: running statistics are personal, too; the mean is FedAvg's.
-    Defaults: none.
-    Travels: d - d_bn up, d - d_bn down.
+    Communication cost: d - d_bn up, d - d_bn down.
     """
 
     personalised: ClassVar[bool] = True

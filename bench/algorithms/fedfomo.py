@@ -29,8 +29,7 @@ class FedFomo(Peers):
 
     Paper: Zhang et al., 2021, described in Luo & Wu, 2022 (APPLE), section 2.2.
     Variant: the norm is L2, as in the paper; the released code's is L1 unless told otherwise.
-    Defaults: epsilon = 0.3; epsilon_decay = 0.05; budget = none.
-    Travels: d up, (C - 1) d or M d down.
+    Communication cost: d up, (C - 1) d or M d down.
     """
 
     validates: ClassVar[bool] = True

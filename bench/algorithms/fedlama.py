@@ -29,8 +29,7 @@ class FedLAMA(Algorithm):
     Paper: Lee, Zhang & Avestimehr, 2023, equations 2 to 4 (algorithm 1, lines 6 to 9; algorithm 2).
     Variant: 1 - lambda_l, as in the text, Figure 1 and the code; line 9 of algorithm 2 prints delta_l < lambda_l, true
     of all layers but the last.
-    Defaults: interval = 1; factor = 2; stale = false.
-    Travels: sum_l dim_l / tau_l up and down on average.
+    Communication cost: sum_l dim_l / tau_l up and down on average.
     """
 
     interval: Annotated[int, Allowed(ge=1)] = 1

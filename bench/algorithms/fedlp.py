@@ -24,8 +24,7 @@ class FedLP(Algorithm):
 
     Paper: Zhu et al., 2023; Elhussein & Gürsoy, 2025 (PLayer-FL), section 7.1.
     Variant: the homogeneous form, weighted by samples; the authors' code averages evenly and draws for every tensor.
-    Defaults: p = 0.7 (0.1 to 1).
-    Travels: p d up on average, d down.
+    Communication cost: p d up on average, d down.
     """
 
     p: Any = searchable(0.7, gt=0, le=1, log=(0.1, 1.0))

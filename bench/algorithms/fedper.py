@@ -19,8 +19,7 @@ class FedPer(Algorithm):
 
     Paper: Arivazhagan et al., 2019; Tavakoli et al., 2023 (FENDA-FL, later version), section 3.
     Variant: the heads begin equal; the mean is FedAvg's.
-    Defaults: none.
-    Travels: d_base up, d_base down.
+    Communication cost: d_base up, d_base down.
     """
 
     personalised: ClassVar[bool] = True

@@ -21,8 +21,7 @@ class FedProx(FedAvg):
 
     Paper: Li et al., 2020, algorithm 2, line 7.
     Variant: every client does the same local work, and the mean is FedAvg's.
-    Defaults: mu = 0.1 (0.001 to 1).
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     mu: Any = searchable(0.1, ge=0, log=(1e-3, 1.0))

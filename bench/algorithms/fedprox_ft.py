@@ -21,8 +21,7 @@ class FedProxFT(FedProx):
 
     Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1; FedProx is Li et al., 2020, algorithm 2, line 7.
     Variant: what tuning changes is evaluated and then forgotten.
-    Defaults: mu = 0.1 (0.001 to 1); epochs = 1; every_round = true.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

@@ -24,8 +24,7 @@ class FedRep(FedPer):
 
     Paper: Collins et al., 2021, algorithm 1.
     Variant: both turns take mini-batch steps of the same optimiser; the mean is FedAvg's.
-    Defaults: head_epochs = 10; base_epochs = 1.
-    Travels: d_base up, d_base down.
+    Communication cost: d_base up, d_base down.
     """
 
     head_epochs: Annotated[int, Allowed(ge=0)] = 10

@@ -22,8 +22,7 @@ class FedYogi(FedAdam):
 
     Paper: Reddi et al., 2021, algorithm 2, line v (marked FedYogi).
     Variant: clients weigh by samples, where the paper has a plain mean.
-    Defaults: server_lr = 0.1 (1e-5 to 1).
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     tau: ClassVar[float] = 1e-3

@@ -20,8 +20,7 @@ class Fenda(Algorithm):
 
     Paper: Tavakoli et al., 2023, section 3.1, Figure 1 and the equation of appendix J, which has no number.
     Variant: features are concatenated, and no term of the loss keeps them apart.
-    Defaults: none.
-    Travels: d_global up, d_global down.
+    Communication cost: d_global up, d_global down.
     """
 
     personalised: ClassVar[bool] = True

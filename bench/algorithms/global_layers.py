@@ -28,8 +28,7 @@ class GlobalLayers(Algorithm):
 
     Paper: Obeidi, 2023, equation 7 and algorithm 1, whose lines have no numbers.
     Variant: a mean; algorithm 1 prints a sum, rate and 1 - rate exchanged, and aggregates after every mini-batch.
-    Defaults: rate = 1; layers = ["layer2", "layer3", "layer4"].
-    Travels: |omega| up, |omega| down.
+    Communication cost: |omega| up, |omega| down.
     """
 
     personalised: ClassVar[bool] = True

@@ -25,9 +25,7 @@ class HeurFedAMP(FedAMP):
     Paper: Huang et al., 2021, section "HeurFedAMP: Heuristic Improvement of FedAMP on Deep Neural Networks", in place
     of the weights of equation 5.
     Variant: the client's part is FedAMP's (equation 6).
-    Defaults: lam = 1 (0.01 to 100); alpha = 10000 (1 to 10000); alpha_decay = 0.1; sigma = 25 (1 to 100);
-    self_weight = 0.1; interval = 30.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     sigma: Any = searchable(25.0, ge=0, log=(1.0, 1e2))

@@ -20,8 +20,7 @@ class LGFedAvg(Algorithm):
 
     Paper: Liang et al., 2020, algorithm 1.
     Variant: it begins from the initial weights, not from a model that FedAvg has trained.
-    Defaults: none.
-    Travels: d_head up, d_head down.
+    Communication cost: d_head up, d_head down.
     """
 
     personalised: ClassVar[bool] = True

@@ -19,8 +19,7 @@ class Local(Algorithm):
 
     Paper: Tavakoli et al., 2023 (FENDA-FL), section 3.3, which prints no equation of it.
     Variant: rounds, local steps and batches are the study's.
-    Defaults: none.
-    Travels: nothing.
+    Communication cost: nothing.
     """
 
     personalised: ClassVar[bool] = True

@@ -21,8 +21,7 @@ class LocalAdaptation(FedAvg):
 
     Paper: Elhussein & Gürsoy, 2025 (PLayer-FL), section 7.1, without an equation; after Yu et al., 2020.
     Variant: all weights are fine-tuned.
-    Defaults: epochs = 1.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

@@ -24,8 +24,7 @@ class Moon(FedAvg):
 
     Paper: Li, He & Song, 2021, equation 3 (algorithm 1, lines 14 to 17).
     Variant: no projection head, and nothing to contrast in the first round (FENDA-FL's later version, section 3).
-    Defaults: mu = 1 (0.001 to 10).
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     mu: Any = searchable(1.0, ge=0, log=(1e-3, 10.0))

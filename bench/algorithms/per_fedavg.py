@@ -28,8 +28,7 @@ class PerFedAvg(FedAvg):
 
     Paper: Fallah, Mokhtari & Ozdaglar, 2020, equations 5 and 7 (algorithm 1); the two ways with H are its section 5's.
     Variant: first-order, or Hessian-free; one mini-batch serves for three.
-    Defaults: alpha = 0.01 (0.001 to 1); hessian_free = false.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

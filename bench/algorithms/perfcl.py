@@ -24,8 +24,7 @@ class PerFCL(Fenda):
 
     Paper: Zhang et al., 2022, described in Tavakoli et al., 2023 (FENDA-FL, later version), sections 3 and 3.1.
     Variant: temperature 0.5 of both terms, and nothing to contrast in the first round.
-    Defaults: mu = 1 (0.01 to 5); gamma = 1 (0.01 to 10).
-    Travels: d_global up, d_global down.
+    Communication cost: d_global up, d_global down.
     """
 
     mu: Any = searchable(1.0, ge=0, log=(1e-2, 5.0))

@@ -41,8 +41,7 @@ class PFedLA(Algorithm):
 
     Paper: Ma, Zhang, Guo & Xu, 2022, equation 5.
     Variant: HN_i has a hidden layer for every layer, as in PLayer-FL's code, where no gradient reached it.
-    Defaults: hn_lr = 0.01 (0.0001 to 10); embedding = 32; hidden = 64.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

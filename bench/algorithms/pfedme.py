@@ -26,8 +26,7 @@ class PFedMe(Algorithm):
 
     Paper: Dinh, Tran & Nguyen, 2020, equation 7 (algorithm 1, lines 7 and 8).
     Variant: the paper's, with all clients in every round, or ``simplified``.
-    Defaults: lam = 15 (0.1 to 100); eta = 0.005 (0.001 to 1); beta = 1 (0.5 to 4); inner_steps = 5; simplified = false.
-    Travels: d up, d down.
+    Communication cost: d up, d down.
     """
 
     personalised: ClassVar[bool] = True

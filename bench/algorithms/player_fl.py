@@ -42,8 +42,7 @@ class PLayerFL(Algorithm):
 
     Paper: Elhussein & Gürsoy, 2025, equations 2 and 3 (algorithms 1 to 3).
     Variant: p from the sensitivities, as the paper says, or given, as its numbers were made.
-    Defaults: threshold = 1.15 (1.02 to 4); layers = none; shift = 0; probe = "none".
-    Travels: d up, d down in the first round, then the weights of the first p layers.
+    Communication cost: d up, d down in the first round, then the weights of the first p layers.
     """
 
     personalised: ClassVar[bool] = True

@@ -24,8 +24,7 @@ class PLayerFLRandom(PLayerFL):
 
     Paper: Elhussein & Gürsoy, 2025, section 7.1 and Table 1, which print no equation of it.
     Variant: neither PLayer-FL's own p nor all layers are drawn, as in the released code.
-    Defaults: threshold = 1.15 (1.02 to 4); layers = none; shift = 0; probe = "none".
-    Travels: d up, d down in the first round, then the weights of the first p layers.
+    Communication cost: d up, d down in the first round, then the weights of the first p layers.
     """
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:

@@ -24,8 +24,7 @@ class Scaffold(Algorithm):
 
     Paper: Karimireddy et al., 2020, equations 3 to 5 (algorithm 1, lines 10, 12 and 17).
     Variant: option II of equation 4; all clients take part in every round.
-    Defaults: server_lr = 1 (1e-5 to 1).
-    Travels: 2d up, 2d down.
+    Communication cost: 2d up, 2d down.
     """
 
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)

@@ -8,12 +8,13 @@ to 0.2 in training. torchvision's weights fit, too, but were trained with epsilo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 from torch import Tensor, nn
 
 from bench.models import pretrained
 from bench.models.tabular import BaseHead, Parallel, classifier
-from bench.registry import register
+from bench.registry import Allowed, register
 from bench.types import SpecError
 
 # Expansion, channels, blocks, stride of the first block, kernel (the paper's stages 2 to 8).
@@ -23,6 +24,7 @@ STAGES = (
 )
 STEM, FEATURES = 32, 1280
 BLOCKS = sum(repeats for _, _, repeats, _, _ in STAGES)
+Frozen = Annotated[int, Allowed(ge=0, le=BLOCKS)]
 SURVIVAL = 0.8  # probability of keeping the last block's residual branch
 
 
@@ -74,8 +76,6 @@ def _extractor(inputs: tuple[int, ...], frozen: int, weights: str) -> nn.Sequent
     """Stem, 16 blocks and the last convolution, pooled: (n, channels, height, width) -> (n, 1280)."""
     if len(inputs) != 3:
         raise SpecError(f"EfficientNet takes images (channels, height, width), not {inputs}")
-    if not 0 <= frozen <= BLOCKS:
-        raise SpecError(f"frozen_blocks = {frozen!r}: expected 0 to {BLOCKS}")
     parts: list[nn.Module] = [nn.Sequential(_convolution(inputs[0], STEM, 3, 2), nn.SiLU()), *_blocks()]
     last = nn.Sequential(_convolution(STAGES[-1][1], FEATURES), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     extractor = nn.Sequential(*parts, last)
@@ -142,7 +142,7 @@ def efficientnet_b0(
     inputs: tuple[int, ...],
     outputs: int,
     *,
-    frozen_blocks: int = 0,
+    frozen_blocks: Frozen = 0,
     weights: str = "none",
 ) -> nn.Module:
     """EfficientNet-B0 (4,017,796 parameters for 8 classes; 2,315,544 trained with 13 of its 16 blocks frozen).
@@ -158,7 +158,7 @@ def parallel_efficientnet_b0(
     inputs: tuple[int, ...],
     outputs: int,
     *,
-    frozen_blocks: int = 13,
+    frozen_blocks: Frozen = 13,
     weights: str = "none",
 ) -> nn.Module:
     """Local and global EfficientNet-B0 under a hidden layer of 64 units (4,775,016 trained parameters)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,7 @@ from torch.nn.functional import selu
 from torch.nn.utils import skip_init
 
 from bench.models.token_block import EPSILON, HIDDEN, WIDTH, Weights, attention, token_block
-from bench.registry import register
-from bench.types import SpecError, nearest
+from bench.registry import Allowed, register
 
 BLOCKS = 6  # Table 10
 
@@ -171,16 +171,14 @@ def gl_transformer(
     inputs: tuple[int, ...],
     outputs: int,
     *,
-    d_global: int = 8,
+    d_global: Annotated[int, Allowed(ge=1)] = 8,
     gate: bool = False,
     input_norm: bool = False,
-    norm: str = "affine",
+    norm: Literal["affine", "batch"] = "affine",
 ) -> nn.Module:
     """Global Layers' transformer over features (the defaults: heart cohorts; 448,339 parameters for 13 features).
 
     Covertype: ``d_global`` 11, ``gate`` and ``input_norm`` (915,954 parameters for 6 classes). ``norm`` "affine" is
     what the printed numbers were made with, "batch" is batch-norm as the paper has it.
     """
-    if norm not in _NORMS:
-        raise SpecError(f"norm = {norm!r}: {nearest(str(norm), _NORMS)}")
     return GLTransformer(math.prod(inputs), outputs, d_global, _NORMS[norm], gate, input_norm)

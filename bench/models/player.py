@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, relu, softmax
 
-from bench.models.tabular import classifier
+from bench.models.tabular import Share, Width, classifier
 from bench.registry import register
 from bench.types import SpecError
 
@@ -55,14 +55,14 @@ def player_fmnist(inputs: tuple[int, ...], outputs: int) -> nn.Module:
 
 
 @register("player_cifar")
-def player_cifar(inputs: tuple[int, ...], outputs: int, *, dropout: float = 0.3) -> nn.Module:
+def player_cifar(inputs: tuple[int, ...], outputs: int, *, dropout: Share = 0.3) -> nn.Module:
     """PLayer-FL's five convolutions for CIFAR-10 (3,963,094 parameters); padding 2 makes the maps grow."""
     everywhere = dict.fromkeys(range(1, 6), dropout)
     return _convolutional(inputs[0], [64, 128, 256, 512, 512], 3, 2, {2, 4}, everywhere, 100, outputs)
 
 
 @register("player_isic")
-def player_isic(inputs: tuple[int, ...], outputs: int, *, dropout: float = 0.2) -> nn.Module:
+def player_isic(inputs: tuple[int, ...], outputs: int, *, dropout: Share = 0.2) -> nn.Module:
     """PLayer-FL's five convolutions for ISIC-2019 (1,700,932 parameters)."""
     last = dict.fromkeys((3, 4, 5), dropout)
     return _convolutional(inputs[0], [32, 64, 128, 256, 512], 3, 1, {3, 4, 5}, last, 256, outputs)
@@ -130,7 +130,7 @@ class Transformer(nn.Module):
 
 
 @register("player_text")
-def player_text(inputs: tuple[int, ...], outputs: int, *, vocabulary: int = 30_522, width: int = 768) -> nn.Module:
+def player_text(inputs: tuple[int, ...], outputs: int, *, vocabulary: Width = 30_522, width: Width = 768) -> nn.Module:
     """PLayer-FL's attention block for Sent-140 (768 V + 7,175,426 parameters) and MIMIC-III (768 V + 7,477,250).
 
     V is the vocabulary, 119 and 512 tokens the length. Every row of both embeddings begins with norm 1, that of padding

@@ -8,12 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
-from bench.registry import register
+from bench.registry import Allowed, register
 from bench.types import SpecError
+
+Width = Annotated[int, Allowed(ge=1)]
+Widths = Annotated[int | Sequence[int], Allowed(ge=1)]  # of one hidden layer, or of several
+Share = Annotated[float, Allowed(ge=0, lt=1)]
 
 
 class BaseHead(nn.Module):
@@ -63,7 +68,7 @@ def _extractor(inputs: tuple[int, ...], widths: Sequence[int], dropout: float) -
 
 def _widths(option: str, hidden: int | Sequence[int]) -> list[int]:
     widths = [hidden] if isinstance(hidden, int) else list(hidden)
-    if not widths or not all(type(width) is int and width > 0 for width in widths):
+    if not widths:
         raise SpecError(f"{option} = {hidden!r}: expected the width of a hidden layer, or a list of widths")
     return widths
 
@@ -75,7 +80,7 @@ def logistic(inputs: tuple[int, ...], outputs: int) -> nn.Module:
 
 
 @register("mlp")
-def mlp(inputs: tuple[int, ...], outputs: int, *, hidden: int | Sequence[int] = 10, dropout: float = 0.0) -> nn.Module:
+def mlp(inputs: tuple[int, ...], outputs: int, *, hidden: Widths = 10, dropout: Share = 0.0) -> nn.Module:
     """Hidden layers with ReLU, one unless ``hidden`` is a list of their widths, dropout after each.
 
     On Fed-Heart-Disease a width of 10 makes 151 parameters, printed as 152, and 5 make 76.
@@ -89,10 +94,10 @@ def parallel_mlp(
     inputs: tuple[int, ...],
     outputs: int,
     *,
-    hidden: int | Sequence[int] = 5,
-    dropout: float = 0.0,
-    global_hidden: int | Sequence[int] | None = None,
-    head_hidden: Sequence[int] = (),
+    hidden: Widths = 5,
+    dropout: Share = 0.0,
+    global_hidden: Widths | None = None,
+    head_hidden: Annotated[Sequence[int], Allowed(ge=1)] = (),
 ) -> nn.Module:
     """Local and global hidden layers under one head (hidden 5: 151 parameters on Fed-Heart-Disease).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bench.models.tabular import BaseHead, Parallel
+from bench.models.tabular import BaseHead, Parallel, Width
 from bench.registry import register
 from bench.types import SpecError
 
@@ -68,7 +68,7 @@ def _head(features: int, outputs: int) -> nn.Module:
 
 
 @register("unet3d")
-def unet3d(inputs: tuple[int, ...], outputs: int, *, channels: int = 12, levels: int = 3) -> nn.Module:
+def unet3d(inputs: tuple[int, ...], outputs: int, *, channels: Width = 12, levels: Width = 3) -> nn.Module:
     """A 3-D U-Net (channels 12: 553,260 parameters; 8, a twin of APFL: 246,156; 11: 464,982)."""
     return BaseHead(_extractor(inputs, channels, levels), _head(2 * channels, outputs))
 
@@ -78,10 +78,10 @@ def parallel_unet3d(
     inputs: tuple[int, ...],
     outputs: int,
     *,
-    channels: int = 8,
-    levels: int = 3,
-    global_channels: int | None = None,
-    global_levels: int | None = None,
+    channels: Width = 8,
+    levels: Width = 3,
+    global_channels: Width | None = None,
+    global_levels: Width | None = None,
 ) -> nn.Module:
     """Local and global 3-D U-Nets under one 1x1x1 convolution (channels 8: 492,310 parameters).
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from torch import nn
 
-from bench.models.tabular import BaseHead, Parallel, classifier
+from bench.models.tabular import BaseHead, Parallel, Width, classifier
 from bench.registry import register
 
 
 @register("cnn")
-def cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 16, hidden: int = 64) -> nn.Module:
+def cnn(inputs: tuple[int, ...], outputs: int, *, channels: Width = 16, hidden: Width = 64) -> nn.Module:
     """Two 5x5 convolutions (``channels`` and twice as many), each with ReLU and 2x2 pooling, and a hidden layer."""
     return BaseHead(_extractor(inputs, channels, hidden), classifier(hidden, outputs))
 
 
 @register("parallel_cnn")
-def parallel_cnn(inputs: tuple[int, ...], outputs: int, *, channels: int = 8, hidden: int = 32) -> nn.Module:
+def parallel_cnn(inputs: tuple[int, ...], outputs: int, *, channels: Width = 8, hidden: Width = 32) -> nn.Module:
     """Local and global extractors as in ``cnn`` under one linear head, for FENDA-FL and its kin."""
     local_extractor, global_extractor = (_extractor(inputs, channels, hidden) for _ in range(2))
     return Parallel(local_extractor, global_extractor, classifier(2 * hidden, outputs))

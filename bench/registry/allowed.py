@@ -46,14 +46,10 @@ class Allowed:
             if not any(value == each and type(value) is type(each) for each in self.among):
                 raise SpecError(f"{where} = {value!r}: {nearest(str(value), map(str, self.among))}")
             return
-        several = isinstance(value, list | tuple)
-        types, values = (self.items, value) if several else (self.types, [value])
-        free = not self.types and not self.items
-        if not all(free or any(_is(kind, each) for kind in types) for each in values) or (
-            several and not (free or types)
-        ):
-            raise SpecError(f"{where} = {value!r}: expected {self}")
-        if not all(self._within(each) for each in values if _is("number", each)):
+        types, values = (self.items, value) if isinstance(value, list | tuple) else (self.types, [value])
+        typed = types and all(any(_is(kind, each) for kind in types) for each in values)
+        unchecked = not self.types and not self.items
+        if not (typed or unchecked) or not all(self._within(each) for each in values if _is("number", each)):
             raise SpecError(f"{where} = {value!r}: expected {self}")
 
     def _within(self, number: float) -> bool:
@@ -84,15 +80,11 @@ class Allowed:
 
 def of_annotation(annotation: Any) -> Allowed:
     """Return the values that an annotation allows; types other than those of a study file are not checked."""
-    rule = Allowed()
-    if typing.get_origin(annotation) is Annotated:
-        annotation, *more = typing.get_args(annotation)
-        rule = next((each for each in more if isinstance(each, Allowed)), rule)
-    if typing.get_origin(annotation) is Literal:
-        return replace(rule, among=typing.get_args(annotation))
-    union = typing.get_origin(annotation) in (Union, UnionType)
+    rule, members = _flat(annotation)
+    if typing.get_origin(members[0]) is Literal:
+        return replace(rule, among=typing.get_args(members[0]))
     types, items = [], []
-    for member in typing.get_args(annotation) if union else (annotation,):
+    for member in members:
         if member in _TYPES:
             types.append(_TYPES[member])
         elif typing.get_origin(member) in (tuple, list, Sequence) and typing.get_args(member)[0] in _TYPES:
@@ -100,6 +92,20 @@ def of_annotation(annotation: Any) -> Allowed:
         else:
             return rule
     return replace(rule, types=tuple(types), items=tuple(items))
+
+
+def _flat(annotation: Any) -> tuple[Allowed, list[Any]]:
+    """Return the bounds written in an annotation, and the types of its union."""
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        rules = [each for each in arguments[1:] if isinstance(each, Allowed)]
+        rule, members = _flat(arguments[0])
+        return (rules[0] if rules else rule), members
+    if typing.get_origin(annotation) not in (Union, UnionType):
+        return Allowed(), [annotation]
+    parts = [_flat(each) for each in arguments]
+    rule = next((rule for rule, _ in parts if rule != Allowed()), Allowed())
+    return rule, [member for _, members in parts for member in members]
 
 
 def _is(kind: str, value: Any) -> bool:

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from bench.registry import stored
 from bench.registry.allowed import Allowed, of_annotation
@@ -81,14 +81,15 @@ def check_options(kind: Kind, name: str, given: Mapping[str, Any], where: str = 
     """Raise :class:`SpecError`, beginning with ``where``, for an unknown option and for a value that is not allowed."""
     known = declaration(kind, name).options
     for option, value in given.items():
-        prefix, what = f"{where}: " if where else "", f"{SINGULAR[kind]} {name}"
+        prefix = f"{where}: " if where else ""
         if option not in known:
             names = options(kind, name)
-            raise SpecError(
-                f"{prefix}{what} has no option {option!r}: {nearest(option, names) if names else 'it has none'}"
-            )
+            hint = nearest(option, names) if names else "it has none"
+            raise SpecError(f"{prefix}{SINGULAR[kind]} {name} has no option {option!r}: {hint}")
         if known[option].searchable:
-            raise SpecError(f"{prefix}{option} is a hyper-parameter of {name}, not an option; give it with lr")
+            raise SpecError(
+                f"{prefix}{option} is a hyper-parameter of {name}, not an option; give it where lr is given"
+            )
         known[option].allowed.check(f"{where}.{option}" if where else option, value)
 
 
@@ -98,9 +99,9 @@ def _of_kind(kind: Kind, entries: tuple[Entry, ...]) -> dict[str, Declaration | 
     if kept is not None:
         return {name: _from_plain(each) for name, each in kept.items()}
     found = {entry.name: _read(kind, entry) for entry in entries}
-    if not any(isinstance(each, SpecError) for each in found.values()):
-        definitions = [load(kind, entry.name) for entry in entries]
-        stored.write(kind, entries, definitions, {name: dataclasses.asdict(each) for name, each in found.items()})
+    plain = {name: dataclasses.asdict(each) for name, each in found.items() if isinstance(each, Declaration)}
+    if len(plain) == len(found):
+        stored.write(kind, entries, [load(kind, entry.name) for entry in entries], plain)
     return found
 
 
@@ -137,13 +138,15 @@ def _fields(entry: Entry, definition: Any) -> Iterator[tuple[str, Option]]:
         raise SpecError(f"{entry.file}: class {entry.definition} is not a dataclass; write @dataclass(frozen=True)")
     hints = _hints(definition)
     for each in dataclasses.fields(definition):
+        if any(callable(vars(parent).get(each.name)) for parent in definition.__mro__):
+            raise SpecError(
+                f"{entry.file}: {entry.definition}.{each.name} hides the hook {each.name}; rename the field"
+            )
         searchable = bool(each.metadata.get("searchable"))
         allowed = each.metadata["allowed"] if searchable else of_annotation(hints.get(each.name))
         required = each.default is dataclasses.MISSING
-        yield (
-            each.name,
-            Option(None if required else each.default, allowed, required, searchable, each.metadata.get("log")),
-        )
+        default = None if required else each.default
+        yield each.name, Option(default, allowed, required, searchable, each.metadata.get("log"))
 
 
 def _hints(definition: Any) -> dict[str, Any]:
@@ -168,8 +171,7 @@ def _checked(entry: Entry, name: str, option: Option) -> Option:
 def _class_variables(definition: type) -> Iterator[tuple[str, Any]]:
     for parent in reversed(definition.__mro__):
         for name, annotation in inspect.get_annotations(parent).items():
-            is_flag = "ClassVar" in str(annotation) or typing.get_origin(annotation) is ClassVar
-            if is_flag and _plain(value := getattr(definition, name, None)):
+            if "ClassVar" in str(annotation) and _plain(value := getattr(definition, name, None)):
                 yield name, value
 
 

@@ -43,7 +43,10 @@ def read(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any] | None:
 
 
 def write(kind: Kind, entries: Sequence[Entry], definitions: Sequence[Any], declarations: Mapping[str, Any]) -> None:
-    """Keep ``declarations``, unless a source file is younger than this process, which may have imported an older one."""
+    """Keep ``declarations``.
+
+    A source file changed since this process began may have been imported before the change: nothing is kept then.
+    """
     with suppress(OSError):
         files = sorted({file for definition in definitions for file in sources(definition)})
         if any(file.stat().st_mtime >= _STARTED for file in files):

@@ -32,7 +32,8 @@ MAX_STUDY_RUNS = 1_000_000
 # An option of a data set with this value is the run's seed: every run has a split of its own.
 BY_SEED = {"from": "seed"}
 OF_EVERY_DATA_SET = ("label", "subsample")
-PARTS = ("algorithm", "model", "data", "budget")  # what a searched name may begin with, before its point
+KINDS: dict[str, Kind] = {"algorithm": "algorithms", "model": "models", "data": "datasets"}
+PARTS = (*KINDS, "budget")  # what a searched name may begin with, before its point
 Setting = Mapping[str, Any]
 
 
@@ -359,6 +360,9 @@ def _check_axes(where: str, section: MethodSection, method: Method) -> None:
             _check_value(f"{where}.grid.{name}", name, value, method)
     for name, value in section.fixed.items():
         _check_value(f"{where}.fixed.{name}", name, value, method)
+    for name, ends in section.range.items():
+        for end in (ends.low, ends.high):
+            _check_value(f"{where}.range.{name}", name, int(end) if ends.whole else end, method)
 
 
 def _check_axis(
@@ -380,14 +384,16 @@ def _check_axis(
 
 def _check_value(where: str, name: str, value: Any, method: Method) -> None:
     """Refuse a value that no run can have."""
-    if "." not in name:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SpecError(f"{where} = {value!r}: expected a number")
-    elif name.startswith("budget."):
+    part, point, option = name.partition(".")
+    if not point:
+        settings.known(method.algorithm.name, method.budget.optimizer)[name].check(where, value)
+    elif part == "budget":
         try:
-            _lengthened(method.budget, {name.removeprefix("budget."): value})
+            _lengthened(method.budget, {option: value})
         except SpecError as error:
             raise SpecError(f"{where}: {error}") from None
+    elif ":" not in (choice := getattr(method, part)).name:
+        registry.declaration(KINDS[part], choice.name).options[option].allowed.check(where, value)
 
 
 # What the source files say --------------------------------------------------------------------------------------
@@ -400,15 +406,14 @@ def _check(kind: Kind, choice: Choice, where: str) -> None:
     entries = catalogue(kind)
     if choice.name not in entries:
         raise SpecError(f"{where}: unknown {_WORD[kind]} {choice.name!r}: {nearest(choice.name, entries)}")
-    known = registry.options(kind, choice.name)
     for option, value in choice.options.items():
-        if option not in known and not (kind == "datasets" and option in OF_EVERY_DATA_SET):
-            hint = nearest(option, known) if known else "it has none"
-            raise SpecError(f"{where}: {_WORD[kind]} {choice.name} has no option {option!r}: {hint}")
+        if kind == "datasets" and option in OF_EVERY_DATA_SET:
+            continue
         if isinstance(value, dict) and value != BY_SEED:
             raise SpecError(f'{where}.{option} = {value}: expected a value, or {{ from = "seed" }}')
         if value == BY_SEED and kind != "datasets":
             raise SpecError(f"{where}.{option}: only options of data sets can be the run's seed")
+        registry.check_options(kind, choice.name, {option: 0 if value == BY_SEED else value}, where)
 
 
 _WORD: dict[Kind, str] = {"algorithms": "algorithm", "datasets": "data set", "models": "model"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from bench.train.run_batch import RunBatch
 from bench.train.snapshots import Keeping
 from bench.train.state import Trained
 from bench.train.task import losses, outputs
-from bench.types import Budget, Client, Federation, Outcome, SpecError, nearest
+from bench.types import Budget, Client, Federation, Outcome, SpecError
 
 
 @dataclass
@@ -87,11 +86,8 @@ def build_model(
     name: str, federation: Federation, options: Mapping[str, Any] | None = None, client: int = 0
 ) -> nn.Module:
     """The registered network ``name`` for a client's inputs and the federation's task."""
+    registry.check_options("models", name, options or {})
     make = registry.load("models", name)
-    known = list(inspect.signature(make).parameters)[2:]
-    for option in options or {}:
-        if option not in known:
-            raise SpecError(f"model {name} has no option {option!r}: {nearest(option, known)}")
     own = federation.clients[client]
     module: nn.Module = make(
         tuple(_first(federation, own).shape[1:]), outputs.output_size(federation, own), **(options or {})
@@ -143,6 +139,7 @@ def run(
         raise SpecError("empty grid: give every hyper-parameter at least one value")
     for name in federations[0].metrics:
         metrics.check(name)
+    registry.check_options("algorithms", algorithm, algorithm_options or {})
     kind: type[Algorithm] = registry.load("algorithms", algorithm)
     run_batch = _run_batch(federations, kind(**(algorithm_options or {})), algorithm, model, model_options,
                              resolved, seeds, budget)  # fmt: skip

@@ -56,9 +56,7 @@ def test_on_clients_with_features_of_their_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", catalogue("algorithms"))
-def test_the_class_says_what_it_is(name: str) -> None:
-    """One line of summary, what travels, and defaults that the engine resolves."""
+def test_the_class_has_its_name_and_defaults_that_the_engine_resolves(name: str) -> None:
     kind = load("algorithms", name)
     assert kind.registered_name == name
-    assert "travels" in kind.__doc__.lower()
     assert set(kind.hyperparameters()) <= set(engine.resolve(name, kind.optimizers[0], {}))

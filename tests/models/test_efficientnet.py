@@ -30,8 +30,8 @@ def test_what_is_frozen_is_the_stem_and_the_first_blocks() -> None:
     twin = efficientnet_b0(IMAGE, 8, frozen_blocks=13)
     trained = [number for number, part in enumerate(twin.base) if any(p.requires_grad for p in part.parameters())]
     assert trained == [14, 15, 16, 17]
-    with pytest.raises(SpecError, match="frozen_blocks = 17: expected 0 to 16"):
-        efficientnet_b0(IMAGE, 8, frozen_blocks=17)
+    with pytest.raises(SpecError, match="frozen_blocks = 17: expected a whole number of at least 0 and at most 16"):
+        registry.check_options("models", "efficientnet_b0", {"frozen_blocks": 17})
 
 
 def test_images_shrink_as_with_the_published_weights() -> None:

@@ -12,6 +12,7 @@ from torch.func import functional_call
 from bench.algorithms.global_layers import GlobalLayers
 from bench.models.functional import Exchange, Model
 from bench.models.global_layers import Affine, Embedding, GatedFeedforward, MultiHeadAttention, gl_transformer
+from bench.registry import check_options
 from bench.types import SpecError
 
 COVERTYPE = {"d_global": 11, "gate": True, "input_norm": True}
@@ -117,4 +118,4 @@ def test_batch_norm_is_there_for_the_asking() -> None:
     torch.testing.assert_close(affine(affine.initial, x).output, batch(torch.cat([affine.initial,
         batch.initial[batch.trainable :]]), x).output)  # fmt: skip
     with pytest.raises(SpecError, match="norm = 'bach': did you mean 'batch'"):
-        gl_transformer((5,), 1, norm="bach")
+        check_options("models", "gl_transformer", {"norm": "bach"})

@@ -8,6 +8,7 @@ from torch import nn
 
 from bench.models.functional import Model
 from bench.models.tabular import mlp, parallel_mlp
+from bench.registry import check_options
 from bench.types import SpecError
 
 
@@ -58,7 +59,13 @@ def test_layers_are_numbered_through() -> None:
     assert len(Model(mlp((4,), 3, hidden=[3, 3, 3])).layers) == 4
 
 
-@pytest.mark.parametrize("hidden", [0, [], [4, -1], [2.5], "ten"])
+@pytest.mark.parametrize("hidden", [0, [4, -1], [2.5], "ten"])
 def test_widths_that_cannot_be(hidden: object) -> None:
-    with pytest.raises(SpecError, match=r"hidden = .*expected the width of a hidden layer, or a list of widths"):
-        mlp((4,), 1, hidden=hidden)  # type: ignore[arg-type]
+    for option in ("hidden", "global_hidden"):
+        with pytest.raises(SpecError, match=rf"{option} = .*: expected a whole number or a list of whole numbers"):
+            check_options("models", "parallel_mlp", {option: hidden})
+
+
+def test_an_empty_list_of_widths_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"hidden = \[\]: expected the width of a hidden layer, or a list of widths"):
+        mlp((4,), 1, hidden=[])

@@ -46,7 +46,7 @@ def runs(file: Path) -> list[RunSpec]:
 @pytest.mark.parametrize("algorithm", registry.catalogue("algorithms"))
 def test_the_study_of_a_run_asks_for_it(tmp_path, algorithm):
     file = tmp_path / "study.toml"
-    optimizer = registry.declared(algorithm)["optimizers"][0]
+    optimizer = registry.flags(algorithm)["optimizers"][0]
     file.write_text(STUDY.format(algorithm=algorithm, optimizer=optimizer))
     asked = runs(file)
     assert len(asked) == 2
