@@ -104,7 +104,7 @@ def test_what_a_study_file_cannot_hold_is_not_checked() -> None:
         ("fedavg", {"weight_decay": -1}, "weight_decay = -1: expected a finite number of at least 0"),
         ("fedavg", {"lr_decay": 1.1}, "lr_decay = 1.1: expected a finite number above 0 and at most 1"),
         ("fedprox", {"mu": -5}, "hyper-parameter mu = -5: expected a finite number of at least 0"),
-        ("fedlp", {"p": 2}, "hyper-parameter p = 2: expected a finite number above 0 and at most 1"),
+        ("fedlp", {"p": 2}, "hyper-parameter p = 2: expected a finite number of at least 0 and at most 1"),
         ("apfl", {"alpha": 1.5}, "hyper-parameter alpha = 1.5: expected a finite number of at least 0 and at most 1"),
     ],
 )

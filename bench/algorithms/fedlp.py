@@ -27,7 +27,7 @@ class FedLP(Algorithm):
     Communication cost: p d up on average, d down.
     """
 
-    p: Any = searchable(0.7, gt=0, le=1, log=(0.1, 1.0))
+    p: Any = searchable(0.7, ge=0, le=1, log=(0.1, 1.0))
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
         kept = uniform(site.key ^ derive("kept layers"), len(site.model.layers)) < self.p

@@ -10,6 +10,7 @@ import torch
 from bench.algorithms.base import Batch, Site, Tree
 from bench.algorithms.fedper import FedPer
 from bench.registry import Allowed, register
+from bench.types import SpecError
 
 
 @register("fedrep")
@@ -28,7 +29,11 @@ class FedRep(FedPer):
     """
 
     head_epochs: Annotated[int, Allowed(ge=0)] = 10
-    base_epochs: Annotated[int, Allowed(ge=1)] = 1
+    base_epochs: Annotated[int, Allowed(ge=0)] = 1
+
+    def __post_init__(self) -> None:
+        if not self.head_epochs + self.base_epochs:
+            raise SpecError("head_epochs = 0 and base_epochs = 0 leave nothing to train; raise one of them")
 
     def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
         turn = torch.floor(site.steps * self.head_epochs / (self.head_epochs + self.base_epochs))

@@ -20,7 +20,7 @@ class PerFedAvg(FedAvg):
 
     Minimises mean_i F_i(w - alpha grad F_i(w)). A local step with parts D, D', D'' of its mini-batch:
     u = w - alpha g(w; D), then a step of the optimiser (equation 7), at lr, along (I - alpha H(w; D'')) g(u; D'), an
-    estimate of that function's gradient (equation 5). By default H is left out (first-order); ``hessian_free`` takes
+    estimate of that function's gradient (equation 5). H is left out (first-order); ``hessian_free`` takes
     H x = (g(w + delta x; D'') - g(w - delta x; D'')) / (2 delta), delta = 0.001. The paper draws D, D' and D'' apart;
     here they are every second (first-order) or third (Hessian-free) sample of the mini-batch, or all of it where a part
     would be empty. The server's mean is uniform. The personal model, in every round, is the global one after a gradient

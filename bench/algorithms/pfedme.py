@@ -34,7 +34,7 @@ class PFedMe(Algorithm):
     excluded: ClassVar[tuple[str, ...]] = ("momentum",)
     lam: Any = searchable(15.0, gt=0, log=(0.1, 100.0))
     eta: Any = searchable(0.005, gt=0, log=(1e-3, 1.0))
-    beta: Any = searchable(1.0, gt=0, log=(0.5, 4.0))
+    beta: Any = searchable(1.0, ge=0, log=(0.5, 4.0))
     inner_steps: Annotated[int, Allowed(ge=1)] = 5
     simplified: bool = False
 

@@ -133,15 +133,14 @@ def _options(kind: Kind, entry: Entry, definition: Any) -> Iterator[tuple[str, O
 
 
 def _fields(entry: Entry, definition: Any) -> Iterator[tuple[str, Option]]:
+    parents = inspect.getmro(definition)
     own = [name for name, each in inspect.get_annotations(definition).items() if "ClassVar" not in str(each)]
     if not dataclasses.is_dataclass(definition) or (own and "__dataclass_fields__" not in vars(definition)):
         raise SpecError(f"{entry.file}: class {entry.definition} is not a dataclass; write @dataclass(frozen=True)")
     hints = _hints(definition)
     for each in dataclasses.fields(definition):
-        if any(callable(vars(parent).get(each.name)) for parent in definition.__mro__):
-            raise SpecError(
-                f"{entry.file}: {entry.definition}.{each.name} hides the hook {each.name}; rename the field"
-            )
+        if any(callable(vars(parent).get(each.name)) for parent in parents):
+            raise SpecError(f"{entry.file}: {entry.definition}.{each.name} hides the hook {each.name}; rename it")
         searchable = bool(each.metadata.get("searchable"))
         allowed = each.metadata["allowed"] if searchable else of_annotation(hints.get(each.name))
         required = each.default is dataclasses.MISSING

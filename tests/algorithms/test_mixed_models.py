@@ -219,7 +219,7 @@ def test_apple_with_fixed_p_and_equal_clients_is_fedavg_at_lr_over_c() -> None:
 def test_apples_cores_begin_apart_and_its_mixtures_together() -> None:
     budget = dataclasses.replace(FULL, rounds=1)
     found = engine.run(
-        federation(), algorithm="apple", model="logistic", settings=[{"lr": 0.0, "p_lr": 0.0}], seeds=[2],
+        federation(), algorithm="apple", model="logistic", settings=[{"lr": 1e-30, "p_lr": 0.0}], seeds=[2],
         budget=budget,
     )  # fmt: skip
     cores = found.server(0)[1]["models"]
@@ -287,7 +287,7 @@ def test_apple_leaves_running_statistics_with_their_client() -> None:
     one = Budget(rounds=2, local_steps=1, batch_size="full", optimizer="sgd")
     found = {
         name: engine.run(
-            federation(), algorithm=name, model=models.mlp(batch_norm=True), settings=[{"lr": 0.0} | extra], seeds=[2],
+            federation(), algorithm=name, model=models.mlp(batch_norm=True), settings=[{"lr": 1e-30} | extra], seeds=[2],
             budget=one,
         )
         for name, extra in (("apple", {"p_lr": 0.0}), ("local", {}))
