@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 from bench import registry
@@ -79,7 +80,7 @@ def shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def text(listed: dict[str, Any], width: int) -> str:
+def text(listed: Mapping[str, Any], width: int) -> str:
     """Return an algorithm's lines, at most ``width`` characters each: its name and summary, the rest indented."""
     rest = {
         "Paper": listed["paper"],

@@ -287,8 +287,8 @@ def test_apple_leaves_running_statistics_with_their_client() -> None:
     one = Budget(rounds=2, local_steps=1, batch_size="full", optimizer="sgd")
     found = {
         name: engine.run(
-            federation(), algorithm=name, model=models.mlp(batch_norm=True), settings=[{"lr": 1e-30} | extra], seeds=[2],
-            budget=one,
+            federation(), algorithm=name, model=models.mlp(batch_norm=True), settings=[{"lr": 1e-30} | extra],
+            seeds=[2], budget=one,
         )
         for name, extra in (("apple", {"p_lr": 0.0}), ("local", {}))
     }  # fmt: skip
