@@ -38,7 +38,7 @@ def reproduce(
     without results ("fenda/6") the findings of the audit are printed. A column of a joint table whose data are missing
     is shown as missing; with ``partial`` ranks are then computed over the other columns.
     """
-    from bench.rebuild import joint_columns
+    from bench.rebuild.inputs import joint_columns
     from bench.report import publish
     from bench.spec import claimed, joint, published, read
 
@@ -80,7 +80,7 @@ def run_and_publish(
     study: StudySpec, tables: Iterable[str], figures: Iterable[str], folders: Folders, training: Training
 ) -> bool:
     """Run what tables and figures (ids) of a study lack and write them; return False if a cell is missing."""
-    from bench.rebuild import counts
+    from bench.rebuild.inputs import counts
     from bench.report import publish
     from bench.sweep.store import Store
     from bench.sweep.study import run_study

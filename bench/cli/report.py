@@ -7,28 +7,31 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.options import (
-    INCOMPLETE,
-    OUT,
-    PAPER,
-    SITE,
-    STORE,
-    DataOption,
-    OutOption,
-    ProfileOption,
-    StoreOption,
-)
+from bench.cli.options import INCOMPLETE, OUT, SITE, STORE, DataOption, OutOption, StoreOption
+
+PUBLISHED = Path("results/published")
 
 
 def report(
+    studies: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Further study files of yours; those swept with this store are found.", show_default=False),
+    ] = None,
     store: StoreOption = STORE,
     out: OutOption = OUT,
     site: Annotated[Path, typer.Option("--site", help="Folder for the report site.")] = SITE,
     data: DataOption = None,
-    profile: ProfileOption = PAPER,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Show only this profile.", show_default="all")
+    ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help=f"Use the records below {PUBLISHED} and rewrite their tables.")
+    ] = False,
 ) -> None:
     """Rebuild all tables, figures and the report site from finished runs, without training."""
-    from bench.rebuild import rebuild
+    from bench.rebuild.record_sets import own_records, published_records
+    from bench.rebuild.report import rebuild
 
-    if not rebuild(profile, store, out, data, site):
+    sets = published_records(PUBLISHED) if published else own_records(store, out, studies or ())
+    if not rebuild(sets, PUBLISHED if published else out, site, data, None if profile is None else [profile]):
         raise typer.Exit(INCOMPLETE)

@@ -1,4 +1,4 @@
-"""Tables and figures of a study, from its runs to files."""
+"""Tables and figures of a study or of a joint file, made from chosen settings and written to files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.report.figures.study_figures import Counts, draw, ranks, title_of
-from bench.report.site.document import Exhibit, Picture
-from bench.report.site.pages import Made, describe
+from bench.report.site.content import Picture
+from bench.report.site.descriptions import describe
 from bench.report.tables import render, search_cost
 from bench.report.tables.build import build
 from bench.report.tables.joint import join
@@ -24,37 +24,33 @@ def write(
     figures: Iterable[str],
     out: Path,
     counts: Counts | None = None,
-    into: Made | None = None,
 ) -> bool:
-    """Write tables and figures (ids) below ``out`` and print where; False if a cell is missing or diverged.
+    """Write tables and figures (ids) below ``out`` and print them; return False if a cell is missing or diverged.
 
-    ``counts`` looks at data, for figures of partitions; what is made is noted in ``into`` for the report.
+    ``counts`` reads data sets, for figures of partitions.
     """
-    into = into or Made()
     settings = chosen(study, searches)
-    made: dict[str, Table] = {}
-    for name in tables:
-        made[name] = table(study, settings, name)
-        print(render.render(made[name]))
-        print(*render.write(made[name], out / study.stem(name)), "", sep="\n")
-        into.exhibits.append(Exhibit(made[name], settings))
+    made = {name: table(study, settings, name) for name in tables}
+    for each in made.values():
+        write_table(each, out / each.spec.id)
     for name in figures:
-        figure = study.figures[name]
-        made |= {each: table(study, settings, each) for each in figure.drawn if each not in made}
-        files = draw(study, figure, searches, settings, made, out / study.stem(name), counts)
-        print(*files, "", sep="\n")
-        title, shown = title_of(study, figure, settings, made), [made[each] for each in figure.drawn]
-        into.pictures.append(_picture(name, title, files, describe(figure, shown)))
+        figure(study, name, searches, settings, made, out / study.stem(name), counts)
     return not any(each.incomplete for each in made.values())
 
 
+def write_table(table: Table, stem: Path) -> None:
+    """Print a table, write its files and print their paths."""
+    print(render.render(table))
+    print(*render.write(table, stem), "", sep="\n")
+
+
 def chosen(study: StudySpec, searches: Mapping[str, SearchResult]) -> dict[str, Chosen]:
-    """The setting that the study's rule picks for each method."""
+    """Return the setting that the study's rule selects for each method."""
     return {name: choose(search, study.rule) for name, search in searches.items()}
 
 
 def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
-    """The study's table ``name`` (id) of the chosen ``settings`` by method."""
+    """Return the study's table ``name`` (id) of the chosen ``settings`` by method."""
     section = study.tables[name]
     spec = TableSpec(
         id=study.stem(section.id),
@@ -82,49 +78,74 @@ def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
     return build(spec, settings, study.printed(section))
 
 
-def joint(
-    joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False,
-    into: Made | None = None,
-) -> bool:  # fmt: skip
-    """Write the joint table ``name`` (id); ``columns`` are, by id, its tables or in words why one is missing.
+def figure(
+    study: StudySpec,
+    name: str,
+    searches: Mapping[str, SearchResult],
+    settings: Mapping[str, Chosen],
+    made: dict[str, Table],
+    stem: Path,
+    counts: Counts | None = None,
+) -> Picture:
+    """Draw the study's figure ``name`` (id) to ``stem``.pdf and ``stem``.png and print their paths.
 
-    False if a cell is missing or diverged.
+    ``made`` are the study's tables by id; those that the figure needs are added.
     """
-    made = _joined(joined, name, columns, partial)
-    print(render.render(made))
-    print(*render.write(made, out / made.spec.id), "", sep="\n")
-    if into is not None:
-        into.exhibits.append(Exhibit(made))
-    return not made.incomplete
-
-
-def diagram(
-    joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False,
-    into: Made | None = None,
-) -> bool:  # fmt: skip
-    """Write the figure ``name`` (id) of a joint table; raises :class:`SilobenchError` when it is not to be ranked."""
-    figure = joined.figures[name]
-    made = _joined(joined, figure.table, columns, partial)
-    suffix = made.spec.id.removeprefix(figure.table)
-    files = ranks(figure, made, out / f"{name}{suffix}")
+    section = study.figures[name]
+    shown = {each: made.get(each) or table(study, settings, each) for each in section.drawn}
+    made |= shown
+    files = draw(study, section, searches, settings, shown, stem, counts)
     print(*files, "", sep="\n")
-    if into is not None:
-        title = titled(figure.title, made.synthetic, made.spec.profile)
-        into.pictures.append(_picture(name, title, files, describe(figure, [made])))
-    return not made.incomplete
+    title = title_of(study, section, settings, shown)
+    return Picture(study.stem(name), title, _png(stem), describe(section, list(shown.values())))
 
 
-def _picture(name: str, title: str, files: Iterable[Path], alt: str) -> Picture:
-    return Picture(name, title, next(file for file in files if file.suffix == ".png"), alt)
+def drawn_before(study: StudySpec, name: str, settings: Mapping[str, Chosen], stem: Path) -> Picture | None:
+    """Return the study's figure ``name`` (id) as an earlier call drew it to ``stem``.png; None if there is none."""
+    section = study.figures[name]
+    if not _png(stem).exists() or section.drawn:
+        return None
+    return Picture(study.stem(name), title_of(study, section, settings, {}), _png(stem), describe(section, []))
 
 
-def _joined(joined: Joined, name: str, columns: Mapping[str, Table | str], partial: bool) -> Table:
+def joint_table(joined: Joined, name: str, columns: Mapping[str, Table | str], *, partial: bool = False) -> Table:
+    """Return the joint table ``name`` (id); ``columns`` are, by id, its tables or the reason why one is missing."""
     section = joined.tables[name]
     return join(section, columns, joined.printed_ranks(section), partial=partial)
 
 
+def joint(joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False) -> bool:
+    """Write and print the joint table ``name`` (id); return False if a cell is missing or diverged."""
+    made = joint_table(joined, name, columns, partial=partial)
+    write_table(made, out / made.spec.id)
+    return not made.incomplete
+
+
+def diagram(joined: Joined, name: str, columns: Mapping[str, Table | str], out: Path, *, partial: bool = False) -> bool:
+    """Write the figure ``name`` (id) of a joint table; return False if a cell is missing or diverged.
+
+    Raise :class:`bench.types.SilobenchError` if the table cannot be ranked.
+    """
+    made = joint_table(joined, joined.figures[name].table, columns, partial=partial)
+    joint_figure(joined, name, made, out)
+    return not made.incomplete
+
+
+def joint_figure(joined: Joined, name: str, made: Table, out: Path) -> Picture:
+    """Draw the figure ``name`` (id) of a joint table below ``out`` and print the paths of its files."""
+    section = joined.figures[name]
+    stem = f"{name}{made.spec.id.removeprefix(section.table)}"  # what a profile adds to the names of files
+    print(*ranks(section, made, out / stem), "", sep="\n")
+    title = titled(section.title, made.synthetic, made.spec.profile)
+    return Picture(stem, title, _png(out / stem), describe(section, [made]))
+
+
+def _png(stem: Path) -> Path:
+    return stem.with_name(f"{stem.name}.png")
+
+
 def _names(section: TableSection) -> dict[str, str]:
-    """What a table calls the methods behind it, by key; one that is only held against has its key."""
+    """Return the names of the methods behind a table by key; a method that is only compared with keeps its key."""
     names: dict[str, str] = {}
     for row in section.rows:
         names.setdefault(row.of, row.method)
@@ -132,6 +153,6 @@ def _names(section: TableSection) -> dict[str, str]:
 
 
 def _own_metric(section: TableSection, settings: Mapping[str, Chosen]) -> str:
-    """The data set's first metric, as the records have it."""
+    """Return the data set's first metric, as found in the records."""
     records = (record for method in sorted(section.methods) for record in settings[method].records if record)
     return next((record["scores"][0][3] for record in records), "score")

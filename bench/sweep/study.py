@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,7 +11,7 @@ from bench import registry, settings
 from bench.data.files import download
 from bench.data.metadata import Facts, facts
 from bench.spec import Choice, Method, Setting, StudySpec
-from bench.sweep import search
+from bench.sweep import noted, search
 from bench.sweep.plan import PlannedBatch, plan, with_rounds
 from bench.sweep.runner import Runner
 from bench.sweep.selection import SearchResult, best_validation
@@ -20,6 +20,7 @@ from bench.train import halving
 from bench.types import RunSpec, SpecError, content_hash, nearest
 
 Records = Mapping[str, Mapping[str, Any]]
+Lookup = Callable[[Choice], Facts]
 
 
 def run_study(
@@ -39,6 +40,7 @@ def run_study(
     records = store.records()
     if runner is None:
         return recorded(study, records, root, methods)
+    noted.note(store.path, study.file)
     askers = _askers(study, methods, root)
     while asked := [asker for asker in askers if asker.ask(records)]:
         run_batches = _run_batches(asked, records)
@@ -51,11 +53,18 @@ def run_study(
 
 
 def recorded(
-    study: StudySpec, records: Records, root: Path | None = None, methods: Collection[str] | None = None
+    study: StudySpec,
+    records: Records,
+    root: Path | None = None,
+    methods: Collection[str] | None = None,
+    metadata: Lookup | None = None,
 ) -> dict[str, SearchResult]:
-    """The runs of a study by method as far as they are among the ``records``; nothing is trained or downloaded."""
+    """Return the runs of a study by method as far as they are among the ``records``, without training or downloads.
+
+    ``metadata`` describes the data sets; without it the raw data below ``root`` are read.
+    """
     with download.forbidden("looking at records"):
-        askers = _askers(study, methods, root)
+        askers = _askers(study, methods, root, metadata)
         while asked := [asker for asker in askers if asker.ask(records)]:
             # What is asked for next depends on these; what is there of them is all there is to show.
             if any(asker.missing(records) for asker in asked if not asker.asks_once):
@@ -78,8 +87,10 @@ def run_batches(study: StudySpec, records: Records, root: Path | None = None) ->
     return planned, study.runs(study.methods)
 
 
-def _askers(study: StudySpec, methods: Collection[str] | None, root: Path | None) -> list[_MethodSearch]:
-    look = _DataMetadata(study, root)
+def _askers(
+    study: StudySpec, methods: Collection[str] | None, root: Path | None, metadata: Lookup | None = None
+) -> list[_MethodSearch]:
+    look = _DataMetadata(study, metadata or (lambda data: facts(data.name, root, data.options)))
     wanted = [method for method in study.methods.values() if methods is None or method.name in methods]
     return [_MethodSearch(study, method, look) for method in wanted]
 
@@ -87,14 +98,14 @@ def _askers(study: StudySpec, methods: Collection[str] | None, root: Path | None
 class _DataMetadata:
     """The facts of a study's data sets, each asked for once."""
 
-    def __init__(self, study: StudySpec, root: Path | None) -> None:
-        self.study, self.root = study, root
+    def __init__(self, study: StudySpec, metadata: Lookup) -> None:
+        self.study, self.metadata = study, metadata
         self._known: dict[str, Facts] = {}
 
     def __call__(self, data: Choice) -> Facts:
         key = content_hash({"name": data.name, "options": data.options})
         if key not in self._known:
-            self._known[key] = facts(data.name, self.root, data.options)
+            self._known[key] = self.metadata(data)
             _check_metrics(self.study, data.name, self._known[key])
         return self._known[key]
 

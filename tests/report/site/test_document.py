@@ -13,7 +13,7 @@ from PIL import Image
 from bench.report.audit.claims import ClaimPart
 from bench.report.audit.findings import Audit, AuditFinding
 from bench.report.site import document, pages
-from bench.report.site.document import Exhibit, Page, Picture, TrainingTime
+from bench.report.site.content import Exhibit, Page, Picture, TrainingTime
 from bench.report.tables.build import build
 from bench.report.tables.render import content
 from bench.report.tables.table import Row, TableSpec
@@ -321,7 +321,7 @@ def test_single_clients_are_said_to_have_no_asterisk(folder, visit):
     page = visit(folder / "paper.html")
     unfold(page)
     whole, clients = page.locator(".exhibit").first.locator("caption").all_inner_texts()[:2]
-    assert "* above Silo" in whole
+    assert "* better than Silo" in whole
     assert clients == "Shown: accuracy on heart, on each client's test samples, mean ± radius of its 95 % interval."
 
 
@@ -498,7 +498,7 @@ def test_the_overview_counts_cells_and_conclusions(folder, visit):
 
 def test_the_reports_of_the_papers_themselves(visit, tmp_path):
     """Nothing made: every paper's audit, findings and what is still to be run."""
-    gathered = pages.gather({}, tmp_path)
+    gathered = pages.gather({})
     for file in document.write(gathered, tmp_path / "report"):
         heard = []
         page = visit(file, width=360, heard=heard)
@@ -515,7 +515,7 @@ def test_a_synthetic_table_says_so_on_both_pages(exhibit, visit, tmp_path):
 
 
 def test_two_pages_of_one_name_are_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(SpecError, match=r"a-b\.html would be made twice, of 'a b' and 'a/b'"):
+    with pytest.raises(SpecError, match=r"'a b' and 'a/b' would both be written to a-b\.html"):
         document.write([Page("a b", "One"), Page("a/b", "Other")], tmp_path / "report")
     with pytest.raises(SpecError, match=r"index\.html"):
         document.write([Page("index", "One")], tmp_path / "report")

@@ -10,11 +10,11 @@ import pytest
 from bench.registry import folder
 from bench.report import provenance
 from bench.report.site import markdown, pages
-from bench.report.site.document import Exhibit, Picture, TrainingTime
+from bench.report.site.content import Exhibit, Picture, TrainingTime
 from bench.report.site.interval_plot import MARGIN, WIDTH, IntervalPlot
 from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
-from bench.spec import BarsSection, CurvesSection, Number, joint, published
+from bench.spec import Number, joint, published
 
 ROWS = (
     Row("FedAvg", "fedavg", checkpoints=("local",)),
@@ -39,8 +39,8 @@ def table(chosen):
     return build(SPEC, chosen)
 
 
-def test_every_folder_of_experiments_has_a_page_made_or_not(tmp_path):
-    gathered = {page.paper: page for page in pages.gather({}, tmp_path)}
+def test_every_folder_of_experiments_has_a_page():
+    gathered = {page.paper: page for page in pages.gather({})}
     assert list(gathered) == sorted({file.parent.name for file in folder("experiments").glob("*/*.toml")})
     fenda = gathered["fenda"]
     assert fenda.title.startswith("FENDA-FL: Personalized Federated Learning")
@@ -57,9 +57,9 @@ def test_every_folder_of_experiments_has_a_page_made_or_not(tmp_path):
 
 def test_what_was_made_is_not_absent(table, chosen, record, tmp_path):
     figure = Picture("fenda/3-heart", "Figure 3", tmp_path / "3.png", "bars")
-    made = pages.Made([Exhibit(table, chosen)], [figure])
+    made = pages.Made(exhibits=[Exhibit(table, chosen)], pictures=[figure], drawn={figure.id})
     place = folder("experiments") / "fenda"
-    (fenda,) = [page for page in pages.gather({place: made}, tmp_path) if page.paper == "fenda"]
+    (fenda,) = [page for page in pages.gather({place: made}) if page.paper == "fenda"]
     assert fenda.exhibits == (Exhibit(table, chosen),)
     assert fenda.pictures == (figure,)
     tables, figures = published("tables"), published("figures")
@@ -74,17 +74,16 @@ def test_what_was_made_stands_in_the_order_of_the_paper(chosen, tmp_path):
     ids = ["a/2-heart", "a/2-heart-seeds", "a/10-heart", "a/A2-heart", "a/A10-heart"]
     exhibits = [Exhibit(build(replace(SPEC, id=name), chosen), chosen) for name in reversed(ids)]
     figures = [Picture(name, name, tmp_path / "x.png", "bars") for name in reversed(ids)]
-    (page,) = [
-        page for page in pages.gather({tmp_path / "a": pages.Made(exhibits, figures)}, tmp_path) if page.exhibits
-    ]
+    made = pages.Made(exhibits=exhibits, pictures=figures, drawn=set(ids))
+    page = pages.gather({tmp_path / "a": made})[0]
     assert [exhibit.table.spec.id for exhibit in page.exhibits] == ids
     assert [picture.id for picture in page.pictures] == ids
 
 
-def test_a_table_of_a_profile_is_not_absent(chosen, tmp_path):
+def test_a_table_of_a_profile_is_not_absent(chosen):
     short = Exhibit(build(replace(SPEC, id="fenda/2-heart-short", profile="short"), chosen), chosen)
     place = folder("experiments") / "fenda"
-    (fenda,) = [page for page in pages.gather({place: pages.Made([short])}, tmp_path) if page.paper == "fenda"]
+    (fenda,) = [page for page in pages.gather({place: pages.Made(exhibits=[short])}) if page.paper == "fenda"]
     assert published("tables")["fenda/2-heart"].title not in fenda.absent
     assert published("tables")["fenda/10-heart"].title in fenda.absent
 
@@ -100,18 +99,6 @@ def test_costs_are_those_of_the_run_batches_behind_the_runs(tmp_path):
     lines.append(lines[0] | {"population": "deleted"})
     (tmp_path / "costs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert pages.costs(tmp_path, {"b", "c", "d", "x"}) == (TrainingTime("Linux", 2, 1.5), TrainingTime("Linux", 2, 1.5))
-
-
-def test_figures_are_put_into_words(table):
-    bars = BarsSection(id="b", title="B", kind="bars", tables=["fenda/2-heart"])
-    assert pages.describe(bars, [table]) == (
-        "Bar chart of accuracy, 3 bars: highest FENDA-FL with 0.910, lowest Client 0 with 0.450; "
-        "dashed line Silo at 0.550."
-    )
-    curves = CurvesSection(
-        id="c", title="C", kind="curves", scores=["accuracy"], rows=[{"method": "APPLE", "of": "apple"}]
-    )
-    assert pages.describe(curves, []) == "Learning curves over rounds, mean and spread over runs, of APPLE."
 
 
 def test_findings_bring_no_markup_and_no_broken_link():

@@ -1,0 +1,1 @@
+"""Tables, figures and the report site rebuilt from records, and records compared with published ones."""
