@@ -9,8 +9,6 @@ from bench.spec import BarsSection, CurvesSection
 
 NAMES = {"FedAvg": "a", "FENDA-FL": "b", "Silo": "c"}
 ROWS = tuple(Row(name, key, checkpoints=("local",)) for name, key in NAMES.items())
-    Row(name, key, checkpoints=("local",)) for name, key in (("FedAvg", "a"), ("FENDA-FL", "b"), ("Silo", "c"))
-)
 
 
 def test_a_bar_chart_names_its_highest_and_lowest_bar_and_its_line(choice):
