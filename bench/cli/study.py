@@ -35,7 +35,7 @@ def plan(
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="Number of worker processes to plan for.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """StudyEstimate runs, downloads, time, memory and disk space of a study from a short calibration."""
+    """Estimate runs, downloads, time, memory and disk space of a study from a short calibration."""
     from bench.spec import read
     from bench.sweep import planned
     from bench.sweep.estimate import estimate
