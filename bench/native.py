@@ -31,7 +31,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h
 RESERVED, LARGE_PAGE = 2**29, 2**21  # bytes
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-Wno-psabi", "-shared", "-fPIC")
 
-_standing_back = False
+_without_kernels = False
 
 
 def kernels(source: Path) -> Any:
@@ -39,7 +39,7 @@ def kernels(source: Path) -> Any:
 
     They belong to the content of the file, to the compiler and to the processor: another of these compiles anew.
     """
-    return None if _standing_back else _compiled(source)
+    return None if _without_kernels else _compiled(source)
 
 
 def serve(source: Path, *tensors: Tensor) -> bool:
@@ -85,14 +85,14 @@ def keep_freed_memory() -> None:
 
 
 @contextmanager
-def standing_back() -> Iterator[None]:
+def without_kernels() -> Iterator[None]:
     """No kernels: what is traced now is the same on a machine without a compiler."""
-    global _standing_back
-    before, _standing_back = _standing_back, True
+    global _without_kernels
+    before, _without_kernels = _without_kernels, True
     try:
         yield
     finally:
-        _standing_back = before
+        _without_kernels = before
 
 
 @cache

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from bench.registry import catalogue, load
 from bench.settings import fitting
-from bench.train import engine
+from bench.train import build, engine
 from bench.train.path import ExecutionPath
 from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
 
@@ -79,7 +79,7 @@ def measure(task: Task, algorithm: str) -> Line:
     budget = dataclasses.replace(task.budget, optimizer=kind.optimizers[-1])
     own = getattr(reference, "SETTINGS", [{}])[0]
     settings = [{**own, "lr": rate} for rate in task.rates]
-    model = engine.build_model(fitting(algorithm, task.model), task.federation)
+    model = build.build_model(fitting(algorithm, task.model), task.federation)
 
     def ours(
         path: ExecutionPath, runs: int, seeds: Sequence[int], rounds: int = budget.rounds

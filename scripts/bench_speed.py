@@ -37,7 +37,7 @@ from bench.models.functional import torch_seed
 from bench.native import keep_freed_memory
 from bench.registry import folder
 from bench.rng import derive
-from bench.train import engine
+from bench.train import build, engine
 from bench.train.batching import schedule
 from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
 
@@ -107,7 +107,7 @@ def sites(federation: Federation, budget: Budget, seed: int) -> list[Site]:
 def initial(federation: Federation, model: str, seed: int) -> torch.nn.Module:
     """Return the initial model of the engine for this seed."""
     with torch_seed(derive("initial weights", seed)):
-        return engine.build_model(model, federation)
+        return build.build_model(model, federation)
 
 
 def agree(outcome: Outcome, losses: list[list[float]]) -> None:

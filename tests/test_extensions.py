@@ -24,7 +24,7 @@ from bench import registry
 from bench.cli import main
 from bench.data import load_dataset
 from bench.data.files import cards
-from bench.train import engine
+from bench.train import build, engine
 from bench.types import Budget, SpecError
 from tests.train.toy import federation
 
@@ -177,7 +177,7 @@ def test_a_model_deep_in_a_package_is_found_without_importing_its_parents(instal
 
 def test_a_model_of_a_package_is_built_and_trained(install) -> None:
     install("models", {"nets": "nets"}, {"nets.py": NET})
-    module = engine.build_model("someones_net", federation(), {"width": 5})
+    module = build.build_model("someones_net", federation(), {"width": 5})
     assert [tuple(weight.shape) for weight in module.parameters()] == [(5, 13), (5,), (1, 5), (1,)]
     (outcome,) = engine.train(
         federation(), algorithm="fedavg", model="someones_net", settings=[{"lr": 0.1}], seeds=[1],

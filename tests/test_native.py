@@ -78,7 +78,7 @@ def test_what_does_not_compile_leaves_nothing(source: Path) -> None:
 
 def test_kernels_stand_back_for_a_while(source: Path) -> None:
     source.write_text(SOURCE)
-    with native.standing_back():
+    with native.without_kernels():
         assert native.kernels(source) is None
     assert native.kernels(source).answer() == 42
 

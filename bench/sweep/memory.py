@@ -51,12 +51,12 @@ def needed(run_batch: PlannedBatch, federation: Federation) -> int:
 def _network(run_batch: PlannedBatch, federation: Federation) -> tuple[int, int]:
     """How many weights the first client's model has, and how many numbers its forward pass keeps of each sample."""
     from bench.models.functional import torch_seed
-    from bench.train import engine
+    from bench.train import build
 
     run, x = run_batch.runs[0], federation.clients[0].train.x[:1]
     name = fitting(run.algorithm["name"], run.model["name"])
     with torch_seed(0):
-        module = engine.build_model(name, federation, run.model["options"]).eval()
+        module = build.build_model(name, federation, run.model["options"]).eval()
     seen = x if federation.prepare is None else federation.prepare(x)
     return sum(each.numel() for each in module.state_dict().values()), _kept(module, seen)
 

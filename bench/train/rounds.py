@@ -93,6 +93,13 @@ class Rounds:
         clients, _, received = self._begin()
         self._local_steps(self._start(clients, received), received, 0)
 
+    def trial_evaluation(self) -> None:
+        """Compute the outputs of the initial personal models for one sample of each client."""
+        clients, _, received = self._begin()
+        samples = self.run_batch.samples
+        inputs = {index: samples[index][torch.tensor([0])][0] for index in self.mapper.indices("SC")}
+        self.outputs(self._personal(self._start(clients, received)), inputs)
+
     def outputs(self, personal: Grid, inputs: Mapping[Index, Tensor]) -> dict[Index, Tensor]:
         """Return outputs (H, n, k) of personal models for ``inputs`` (n, ...), both by (seed, client)."""
         axes, grids = [*self.hooks.context_axes, "HSC"], (*self.hooks.context, personal)

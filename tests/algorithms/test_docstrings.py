@@ -12,7 +12,7 @@ import pytest
 
 from bench import listing, registry
 from bench.settings import fitting
-from bench.train import engine
+from bench.train import build, engine
 from bench.types import Budget
 from tests.train.toy import federation
 
@@ -55,7 +55,7 @@ def test_the_communication_cost_is_what_is_counted(name: str) -> None:
         fed, algorithm=name, algorithm_options=OPTIONS.get(name), model="mlp", model_options={"hidden": 4},
         settings=[{"lr": 0.01}], seeds=[1], budget=Budget(1, 1, batch_size=4, optimizer=kind.optimizers[0]),
     )  # fmt: skip
-    weights = engine.build_model(fitting(name, "mlp"), fed, {"hidden": 4}).state_dict().items()
+    weights = build.build_model(fitting(name, "mlp"), fed, {"hidden": 4}).state_dict().items()
     d, clients = sum(weight.numel() for _, weight in weights), len(fed.clients)
     part = sum(weight.numel() for weight_name, weight in weights if _shared(weight_name, kind))
     floats = {

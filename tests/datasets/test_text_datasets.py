@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from bench.data import load_dataset
 from bench.data.readers import text
 from bench.registry import load
-from bench.train.engine import build_model
+from bench.train.build import build_model
 from bench.types import DataError, SpecError
 
 sent140 = load("datasets", "sent140").__globals__

@@ -12,7 +12,7 @@ from torch.func import grad, vmap
 from bench import native
 from bench.models import token_block as module
 from bench.models.token_block import Weights, attention, by_definition, token_block
-from bench.native import standing_back
+from bench.native import without_kernels
 
 SHAPES = Weights((), (), (48, 16), (16, 16), (), (), (8, 16), (16, 8), (8, 16))
 
@@ -131,6 +131,6 @@ def test_what_is_not_a_number_is_not_hidden(poison: float) -> None:
 def test_other_kinds_of_numbers_are_computed_by_definition() -> None:
     arguments = [each.double() for each in inputs(3, 20)]
     assert torch.equal(kernel(*arguments), by_definition(*arguments))
-    with standing_back():
+    with without_kernels():
         arguments = inputs(3, 20)
         assert torch.equal(kernel(*arguments), by_definition(*arguments))

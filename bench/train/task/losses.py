@@ -1,4 +1,4 @@
-"""Training losses."""
+"""Training losses by name, with their constants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Criterion = Callable[[Tensor, Tensor], Tensor]  # (output, targets) -> loss of e
 
 
 def criterion(federation: Federation, kind: OutputKind) -> Criterion:
-    """The training loss: cross-entropy, or what the federation names."""
+    """Return the training loss: cross-entropy, or the loss that the federation names.
+
+    Raises :class:`SpecError` for an unknown loss and for constants that it does not have.
+    """
     constants = dict(federation.loss)
     name = constants.pop("name", "cross_entropy")
     if name not in _LOSSES:
@@ -55,7 +58,8 @@ def _focal_all_classes(
 ) -> Criterion:
     """scale / k (-log p_y) (alpha_y (1 - p_y)^gamma + sum over j != y of (1 - alpha_j) p_j^gamma) of k classes.
 
-    PLayer-FL's focal loss, with scale 10, as its released code has it: the other classes' probabilities count too.
+    A focal loss in which the probabilities of the other classes count, too. Source: the released code of Elhussein and
+    Gürsoy (2025), with scale 10.
     """
     log_p, weights = _log_probabilities(kind), _class_weights(federation, alpha)
 
@@ -89,7 +93,9 @@ _LOSSES: dict[str, Callable[..., Criterion]] = {
 
 def _class_weights(federation: Federation, alpha: Sequence[float]) -> Tensor:
     if len(alpha) != federation.classes:
-        raise SpecError(f"{federation.name}: alpha has {len(alpha)} weights, expected one for each class")
+        raise SpecError(
+            f"{federation.name}: alpha has {len(alpha)} weights, expected one for each of {federation.classes} classes"
+        )
     return torch.tensor(alpha)
 
 
@@ -100,11 +106,11 @@ def _log_probabilities(kind: OutputKind) -> Callable[[Tensor], Tensor]:
 
 
 def _log(p: Tensor) -> Tensor:
-    # Below float32's smallest normal number the loss is flat, as in torch's own binary cross-entropy: a saturated
-    # output neither raises nor makes NaN gradients.
+    # The loss is flat below float32's smallest normal number, as in torch's binary cross-entropy: a saturated output
+    # causes neither errors nor NaN gradients.
     return torch.log(torch.clamp(p, min=torch.finfo(torch.float32).tiny))
 
 
 def _of_target(values: Tensor, y: Tensor) -> Tensor:
-    """The value (n,) in each sample's target column of ``values`` (n, k)."""
+    """Return the value (n,) in each sample's target column of ``values`` (n, k)."""
     return torch.gather(values, 1, y[:, None])[:, 0]

@@ -1,8 +1,8 @@
-"""What a task asks of a model's output: its loss and the probabilities its metrics read.
+"""Outputs of a model: what they mean, and whether they fit the task.
 
-A binary model gives one number per sample (n, 1), a multi-class one as many as there are classes (n, k), and a
-segmenting one a channel per class (n, k, ...). Whether these are probabilities or logits is read off the model: a
-last operation that is a sigmoid or softmax makes probabilities.
+A binary model returns one number per sample (n, 1), a multi-class model one per class (n, k), and a segmentation model
+one channel per class (n, k, ...). The model itself shows whether these are probabilities or logits: if its last
+operation is a sigmoid or a softmax, they are probabilities.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bench.models.functional import Model
 from bench.train.trace.capture import last_operation, own_draws
-from bench.types import Client, Federation, SpecError
+from bench.types import Client, Federation, SilobenchError, SpecError
 
 OutputKind = Literal["probability", "log_probability", "logit"]
 aten = torch.ops.aten
@@ -36,7 +36,7 @@ _RESHAPES = {
 
 
 def output_kind(model: Model, x: Tensor) -> OutputKind:
-    """What the last operation of the model makes of its output."""
+    """Return what the model's output means, from its last operation on inputs ``x`` (n, ...)."""
     node = last_operation(lambda: model(model.initial, x).output)
     while node.target in _RESHAPES:
         node = node.all_input_nodes[0]
@@ -44,41 +44,53 @@ def output_kind(model: Model, x: Tensor) -> OutputKind:
 
 
 def output_size(federation: Federation, client: Client) -> int:
-    """How many numbers (or channels) the model gives for a sample of the client."""
+    """Return how many numbers (or channels) a model must return for a sample of the client."""
     if federation.task == "segmentation":
         return client.train.y.shape[1]
     return 1 if federation.task == "binary" else client.classes or federation.classes
 
 
-def check_output(model: Model, federation: Federation, client: Client, x: Tensor) -> None:
-    """Refuse a model whose output does not fit the client's task; ``x`` (n, ...) are inputs as the model sees them."""
+def probabilities(federation: Federation, kind: OutputKind, output: Tensor) -> Tensor:
+    """Return the probability of class 1 (n, 1), of each class (n, k), or of each channel at each place (n, k, ...)."""
+    if kind == "logit":
+        return torch.sigmoid(output) if federation.task == "binary" else torch.softmax(output, 1)
+    return output.exp() if kind == "log_probability" else output
+
+
+def check_output(model: Model, name: str, federation: Federation, client: Client, x: Tensor) -> None:
+    """Run the model (called ``name``) on ``x`` (n, ...), the client's first model inputs.
+
+    Raises :class:`SpecError` if it fails, if its output does not fit the client's task, or if it draws random numbers
+    that no seed decides.
+    """
     places = client.train.y.shape[2:] if federation.task == "segmentation" else ()
     expected = (len(x), output_size(federation, client), *places)
     check_vocabulary(model, federation, x)
     try:
         with torch.no_grad():
             found = tuple(model(model.initial, x).output.shape)
-    except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
-        raise SpecError(f"the model does not accept inputs of shape {tuple(x.shape)}: {reason}") from error
+    except SilobenchError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        raise SpecError(mismatch(name, federation, x.shape[1:], error)) from error
     if found != expected:
         raise SpecError(
-            f"the model's output for {len(x)} samples has shape {found}; "
+            f"model {name}: its output for {len(x)} samples has shape {found}; "
             f"the {federation.task} task of {federation.name} needs {expected}"
         )
     try:
         drawn = own_draws(lambda: model(model.initial, x, torch.tensor(0)).output)
     except (RuntimeError, ValueError):
-        return  # what cannot train on these two samples, or not be traced, is found out where it is trained
+        return  # some models cannot train on two samples, or cannot be traced
     if drawn:
         raise SpecError(
-            f"the model draws random numbers that no seed of ours decides ({', '.join(drawn)}); "
+            f"model {name}: draws random numbers that no seed decides ({', '.join(drawn)}); "
             f"use torch.nn.Dropout modules instead of functional dropout or own draws"
         )
 
 
 def check_vocabulary(model: Model, federation: Federation, x: Tensor) -> None:
-    """Refuse a model that looks up tokens ``x`` (n, length) and lacks the largest of any client."""
+    """Raise :class:`SpecError` if the model looks up tokens ``x`` (n, length) and lacks the largest of any client."""
     if x.dtype != torch.int64:
         return
     parts = [split for each in federation.clients for split in (each.train, each.validation, each.test) if split]
@@ -93,8 +105,14 @@ def check_vocabulary(model: Model, federation: Federation, x: Tensor) -> None:
         return  # a model that takes no tokens at all is refused for its inputs
 
 
-def probabilities(federation: Federation, kind: OutputKind, output: Tensor) -> Tensor:
-    """The probability of class 1 (n, 1), of every class (n, k), or of every channel at every place (n, k, ...)."""
-    if kind == "logit":
-        return torch.sigmoid(output) if federation.task == "binary" else torch.softmax(output, 1)
-    return output.exp() if kind == "log_probability" else output
+def mismatch(name: str, federation: Federation, shape: tuple[int, ...], error: Exception) -> str:
+    """Return the message for a model that fails on samples of this shape."""
+    return (
+        f"model {name} does not fit {federation.name}, whose samples have shape {tuple(shape)}: {first_line(error)}; "
+        f"choose a model for such inputs"
+    )
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class if it has none."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

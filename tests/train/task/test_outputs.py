@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from bench.models.functional import Model
 from bench.models.tabular import logistic, mlp
+from bench.train.build import build_model
 from bench.train.task import losses, outputs
 from bench.types import Client, Federation, SpecError, Split
 from tests.train.toy import federation
@@ -64,13 +65,13 @@ def test_the_last_operation_says_what_the_output_is(name: str) -> None:
 def test_an_output_that_does_not_fit_the_task_is_refused(kind: str, module: nn.Module, shape: str) -> None:
     fed = federation(kind)
     with pytest.raises(SpecError, match=f"for 2 samples has shape {shape}; the {kind} task of toy needs"):
-        outputs.check_output(Model(module), fed, fed.clients[0], fed.clients[0].train.x[:2])
+        outputs.check_output(Model(module), "net", fed, fed.clients[0], fed.clients[0].train.x[:2])
 
 
 def test_inputs_that_the_model_does_not_take_are_refused_in_one_line() -> None:
     fed = federation()
-    with pytest.raises(SpecError, match=r"does not accept inputs of shape \(2, 13\)") as caught:
-        outputs.check_output(Model(nn.Linear(7, 1)), fed, fed.clients[0], fed.clients[0].train.x[:2])
+    with pytest.raises(SpecError, match=r"model net does not fit toy, whose samples have shape \(13,\): ") as caught:
+        outputs.check_output(Model(nn.Linear(7, 1)), "net", fed, fed.clients[0], fed.clients[0].train.x[:2])
     assert "\n" not in str(caught.value)
 
 
@@ -79,15 +80,15 @@ def test_a_vocabulary_that_lacks_a_token_of_any_client_is_refused() -> None:
     few, many = (Split(torch.randint(0, top, (4, 5)), torch.arange(4) % 3) for top in (6, 9))
     many.x[0, 0] = 9
     fed = Federation("words", (Client("a", few), Client("b", few, many)), "multiclass", classes=3)
-    with pytest.raises(SpecError, match=r"the model does not accept inputs of shape \(2, 5\)"):
-        outputs.check_output(Model(nn.Linear(5, 3)), fed, fed.clients[0], few.x[:2])
+    with pytest.raises(SpecError, match=r"model net does not fit words, whose samples have shape \(5,\): "):
+        outputs.check_output(Model(nn.Linear(5, 3)), "net", fed, fed.clients[0], few.x[:2])
     for vocabulary in (9, 10):
         module = nn.Sequential(nn.Embedding(vocabulary, 2), nn.Flatten(), nn.Linear(10, 3))
         if vocabulary == 10:
-            outputs.check_output(Model(module), fed, fed.clients[0], few.x[:2])
+            outputs.check_output(Model(module), "net", fed, fed.clients[0], few.x[:2])
             continue
         with pytest.raises(SpecError, match="knows no token 9, which words has; give it a vocabulary of at least 10"):
-            outputs.check_output(Model(module), fed, fed.clients[0], few.x[:2])
+            outputs.check_output(Model(module), "net", fed, fed.clients[0], few.x[:2])
 
 
 def test_a_binary_model_cannot_give_log_probabilities() -> None:
@@ -156,7 +157,7 @@ def test_focal_over_all_classes_with_weights_of_one_is_focal() -> None:
 @pytest.mark.parametrize(
     ("constants", "message"),
     [
-        ({"gamma": 1.0, "alpha": [0.5] * 3}, "toy: alpha has 3 weights, expected one for each class"),
+        ({"gamma": 1.0, "alpha": [0.5] * 3}, "toy: alpha has 3 weights, expected one for each of 2 classes"),
         ({"gamma": 1.0}, "toy: loss 'focal': missing a required argument: 'alpha'"),
         ({"gamma": 1.0, "alpha": [0.5] * 2, "scale": 3}, "loss 'focal': got an unexpected keyword argument 'scale'"),
     ],
@@ -221,5 +222,10 @@ def test_a_model_that_draws_by_itself_is_refused():
             return self.layer(torch.nn.functional.dropout(x, 0.5, self.training))
 
     fed = federation()
-    with pytest.raises(SpecError, match=r"draws random numbers that no seed of ours decides \(aten"):
-        outputs.check_output(Model(Own()), fed, fed.clients[0], fed.clients[0].train.x[:2])
+    with pytest.raises(SpecError, match=r"draws random numbers that no seed decides \(aten"):
+        outputs.check_output(Model(Own()), "net", fed, fed.clients[0], fed.clients[0].train.x[:2])
+
+
+def test_a_factory_that_fails_names_model_data_set_and_shape() -> None:
+    with pytest.raises(SpecError, match=r"^model cnn does not fit toy, whose samples have shape \(13,\): not enough"):
+        build_model("cnn", federation())

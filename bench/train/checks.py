@@ -1,0 +1,61 @@
+"""Checks of a request to train, before anything is built."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.types import Budget, Federation, SpecError
+
+
+def checked_seeds(seeds: Any, budget: Budget) -> list[int]:
+    """Return the seeds as a list of distinct integers; raise :class:`SpecError` for anything else."""
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str | bytes):
+        raise SpecError(f"seeds = {seeds!r}: expected a list of whole numbers, e.g. seeds = [{seeds!r}]")
+    found = [seed.item() if isinstance(seed, np.generic) else seed for seed in seeds]
+    if not found:
+        raise SpecError("no seeds: give at least one")
+    for seed in found:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise SpecError(f"seed {seed!r}: expected a whole number")
+        if budget.draws == "torch" and not 0 <= seed < 2**64:
+            raise SpecError(f'seed {seed}: with draws = "torch" seeds are whole numbers from 0 to 2^64 - 1')
+    if len(set(found)) < len(found):
+        raise SpecError(f"seeds = {found}: a seed occurs more than once; runs with equal seeds are equal")
+    return found
+
+
+def check_alike(federations: Sequence[Federation], seeds: Sequence[int]) -> None:
+    """Raise :class:`SpecError` for federations that differ between seeds in more than their samples."""
+    if len(federations) != len(seeds):
+        raise SpecError(f"{len(federations)} federations for {len(seeds)} seeds: give one, or one for each seed")
+    first = federations[0]
+    others = {id(each): each for each in federations if each is not first}.values()
+    wanted = _in_common(first) if others else {}
+    for other in others:
+        for what, found in _in_common(other).items():
+            if found != wanted[what]:
+                seed = seeds[[each is other for each in federations].index(True)]
+                text = f"the data of seeds {seeds[0]} and {seed} differ in their {what}"
+                raise SpecError(f"{first.name}: {text}; seeds trained together may differ in samples only")
+
+
+def _in_common(federation: Federation) -> dict[str, Any]:
+    """Return everything that the federations of all seeds must share."""
+    inputs = [(own.train.x.shape[1:], own.train.x.dtype) for own in federation.clients]
+    vectors = federation.embeddings
+    return {
+        "task": federation.task,
+        "metrics": federation.metrics,
+        "clients": [client.name for client in federation.clients],
+        "features": inputs,
+        "classes": [federation.classes, *(client.classes for client in federation.clients)],
+        "tested clients": [client.test is not None for client in federation.clients],
+        "loss": dict(federation.loss),
+        "preparation of inputs": federation.prepare,
+        "augmentation": federation.augment,
+        "embeddings": None if vectors is None else hashlib.sha256(vectors.numpy().tobytes()).hexdigest(),
+    }
