@@ -58,7 +58,13 @@ def run(
         rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state, evaluate,
         test_every, draws,
     )  # fmt: skip
-    _check_choices(federation, algorithm, model, model_options, path)
+    _check_choices(federation, algorithm, model, path)
+    for name, given in (("hyperparameters", hyperparameters), ("algorithm_options", algorithm_options),
+                        ("model_options", model_options)):  # fmt: skip
+        if given is not None and not isinstance(given, Mapping):
+            raise SpecError(f"{name} = {given!r}: expected a dictionary of names and values")
+    if isinstance(model, nn.Module) and model_options:
+        raise SpecError("model_options: not used with a module; set its options where it is built")
     rules = _checkpoint_rules(checkpoint, federation, budget)
     settings = grid(hyperparameters or {})
     trained = engine.run(
@@ -75,7 +81,7 @@ def run(
     return Result(federation, trained, rules)
 
 
-def _check_choices(federation: Any, algorithm: Any, model: Any, model_options: Any, path: Any) -> None:
+def _check_choices(federation: Any, algorithm: Any, model: Any, path: Any) -> None:
     """Raise :class:`SpecError` for arguments of a wrong type, which the engine takes for granted."""
     if not isinstance(federation, Federation):
         kind = type(federation).__name__
@@ -86,8 +92,6 @@ def _check_choices(federation: Any, algorithm: Any, model: Any, model_options: A
         raise SpecError(f"model is the class {model.__name__}; expected an instance, e.g. {model.__name__}()")
     if not isinstance(model, str | nn.Module):
         raise SpecError(f"model = {model!r}: expected a name from `silobench list models` or a torch.nn.Module")
-    if isinstance(model, nn.Module) and model_options:
-        raise SpecError("model_options: not used with a module; set its options where it is built")
     if path not in PATHS:
         raise SpecError(f"path = {path!r}: {nearest(str(path), PATHS)}")
 
@@ -96,7 +100,7 @@ def _checkpoint_rules(given: Any, federation: Federation, budget: Budget) -> tup
     """Return the rules to report; raise :class:`SpecError` for an unknown rule or one that cannot be applied."""
     if given is None:
         return CHECKPOINTS
-    rules = (given,) if isinstance(given, str) else tuple(given)
+    rules = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else ()
     if not rules:
         raise SpecError(f"checkpoint = {given!r}: expected at least one of {', '.join(CHECKPOINTS)}")
     for rule in rules:
