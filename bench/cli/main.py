@@ -16,6 +16,7 @@ from bench.cli import data, records, report, reproduce, study
 from bench.cli.audit import audit
 from bench.cli.catalogue import list_
 from bench.cli.options import INTERRUPTED, WRONG_USAGE
+from bench.cli.verify import verify
 from bench.types import SilobenchError
 
 # The base class of errors in arguments; typer takes it from click or includes it, depending on its version.
@@ -55,6 +56,7 @@ COMMANDS: dict[str, list[tuple[str, Callable[..., None], str]]] = {
         ("reproduce-figure", reproduce.reproduce_figure, "silobench reproduce-figure fenda/3-heart"),
         ("reproduce-paper", reproduce.reproduce_paper, "silobench reproduce-paper fenda --workers 4"),
         ("report", report.report, "silobench report --site my-report"),
+        ("verify", verify, "silobench verify fenda/2-heart"),
         ("audit", audit, "silobench audit fenda"),
     ],
 }

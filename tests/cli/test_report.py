@@ -1,10 +1,9 @@
-"""Command `silobench report`: it shows what has records, trains nothing and downloads nothing."""
+"""Command `silobench report`: it shows what has records and trains nothing."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench.data.files import download
 from tests import toy_experiments
 
 
@@ -26,20 +25,6 @@ def test_a_report_holds_joint_tables_and_their_diagrams(silobench, tmp_path):
     assert {f"results/tables/digits/{name}-short.png" for name in ("heat", "both-ranks")} <= set(written(out))
     page = (tmp_path / "results/report/digits.html").read_text()
     assert "<figcaption>Digits twice, ranked (short profile)</figcaption>" in page
-
-
-def test_a_report_downloads_nothing(silobench, experiments, tmp_path, monkeypatch):
-    for name in ("BENCH_DATA", "BENCH_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "_download", None)  # a call would end in a TypeError
-    (experiments / "one.toml").write_text(
-        toy_experiments.STUDY.format(name="one", lr=0.1).replace('"digits"', '"cifar10"')
-    )
-    status, _, err = silobench("report")
-    assert status == 0
-    assert "one.toml: left out, " in err
-    assert "a report forbids to download it" in err
 
 
 def test_a_report_shows_studies_with_all_records_and_trains_nothing(silobench, experiments, monkeypatch):
