@@ -51,6 +51,10 @@ def position(place: Sequence[int]) -> str:
     return f"row {row}" + (f", column {', '.join(map(str, column))}" if column else "")
 
 
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def content_hash(content: Mapping[str, Any]) -> str:
     """The first 16 hex digits of the SHA-256 of ``content`` written as canonical JSON."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -199,44 +203,58 @@ def _check(where: str, split: Split, task: Task, classes: int) -> None:
         raise DataError(f"{where}: targets of a {task} task must be {expected}, found {found}")
 
 
+def described(text: str, **more: Any) -> Any:
+    """Return a field of a dataclass with a description; ``more`` are the arguments of :func:`dataclasses.field`."""
+    return field(metadata={"description": text}, **more)
+
+
 @dataclass(frozen=True)
 class Budget:
-    """How long and how a run trains; exactly one of ``local_steps`` and ``local_epochs`` is set.
+    """Length and kind of training; exactly one of ``local_steps`` and ``local_epochs`` is set.
 
-    ``batch_size`` "full" takes all of a client's training samples in every local step. With ``batches`` every client
-    has so many mini-batches an epoch instead, floor(n / batches) samples each, and drops the rest. ``validation`` is
-    the share of each client's training samples held out (rounded down), ``optimizer`` the clients' optimiser, whose
-    state (moments, momentum) they "keep" over rounds or "reset" at the start of each.
-
-    ``evaluate`` says which model of a round is validated, kept and tested: a client's "aggregated" one, once it has
-    taken in what the server made of the uploads, or the one its local steps have "trained", before aggregation.
-    After every ``test_every`` rounds, and the last, models are scored on test samples for a learning curve that
-    nothing is chosen by; 0 draws none.
-
-    ``draws`` says what a seed stands for: "keyed" initial weights and mini-batches depend on it and on what they are
-    for alone (:mod:`bench.rng`); "torch" draws them as a script in torch would that was given the seed
-    (:mod:`bench.train.batching.torch_order`), which needs ``batches`` and one local epoch a round.
+    The fields are also the keys of ``[budget]`` in a study file. Raises :class:`SpecError` for a value no run can have.
     """
 
-    rounds: int
-    local_steps: int | None = None
-    local_epochs: int | None = None
-    batch_size: int | Literal["full"] = 32
-    optimizer: Literal["adamw", "sgd"] = "sgd"
-    validation: float = 0.2
-    batches: int | None = None
-    optimizer_state: Literal["keep", "reset"] = "keep"
-    evaluate: Literal["aggregated", "trained"] = "aggregated"
-    test_every: int = 0
-    draws: Literal["keyed", "torch"] = "keyed"
+    rounds: int = described("Number of rounds.")
+    local_steps: int | None = described("Local steps of a client in a round.", default=None)
+    local_epochs: int | None = described("Local epochs of a client in a round, in place of local steps.", default=None)
+    batch_size: int | Literal["full"] = described(
+        'Samples in a mini-batch; "full" takes all training samples of the client in every step.', default=32
+    )
+    optimizer: Literal["adamw", "sgd"] = described("Optimiser of the clients.", default="sgd")
+    validation: float = described("Share of each client's training samples held out, rounded down.", default=0.2)
+    batches: int | None = described(
+        "Mini-batches in an epoch of every client, floor(n / batches) samples each, in place of the batch size; the "
+        "rest is dropped.",
+        default=None,
+    )
+    optimizer_state: Literal["keep", "reset"] = described(
+        "Whether optimisers keep their state (moments, momentum) over rounds or reset it at the start of each.",
+        default="keep",
+    )
+    evaluate: Literal["aggregated", "trained"] = described(
+        "Model of a round that is validated, kept and tested: after aggregation, or as local training left it.",
+        default="aggregated",
+    )
+    test_every: int = described(
+        "Rounds between the points of learning curves on test samples, which select nothing; 0 for no curves.",
+        default=0,
+    )
+    draws: Literal["keyed", "torch"] = described(
+        'Random numbers: "keyed" by seed and purpose, or drawn as a "torch" script with this seed draws them, which '
+        "needs batches and one local epoch.",
+        default="keyed",
+    )
 
     def __post_init__(self) -> None:
-        for key in ("rounds", "local_steps", "local_epochs", "batch_size", "batches"):
+        optional = ("local_steps", "local_epochs", "batches")
+        for key in ("rounds", "batch_size", *optional):
             value = getattr(self, key)
-            if value is None or (key == "batch_size" and value == "full"):
+            if (value is None and key in optional) or (key == "batch_size" and value == "full"):
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise SpecError(f"{key} = {value!r}: expected a whole number of at least 1")
+            if not _whole(value) or value < 1:
+                or_full = ', or "full"' if key == "batch_size" else ""
+                raise SpecError(f"{key} = {value!r}: expected a whole number of at least 1{or_full}")
         if (self.local_steps is None) == (self.local_epochs is None):
             raise SpecError("give exactly one of local_steps and local_epochs")
         for key, known in (
@@ -247,12 +265,13 @@ class Budget:
         ):
             if (value := getattr(self, key)) not in known:
                 raise SpecError(f"{key} = {value!r}: {nearest(str(value), known)}")
-        if not 0 <= self.validation < 1:
-            raise SpecError(f"validation = {self.validation!r}: expected a share of at least 0 and below 1")
-        if not isinstance(self.test_every, int) or isinstance(self.test_every, bool) or self.test_every < 0:
+        share = self.validation
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+            raise SpecError(f"validation = {share!r}: expected a share of at least 0 and below 1")
+        if not _whole(self.test_every) or self.test_every < 0:
             raise SpecError(f"test_every = {self.test_every!r}: expected a whole number of rounds, or 0 for no curves")
         if self.draws == "torch" and (self.batches is None or self.local_epochs != 1):
-            raise SpecError('draws = "torch" follows a loop over epochs: give batches, and local_epochs = 1')
+            raise SpecError('draws = "torch" follows a loop over epochs; give batches and local_epochs = 1')
 
     def working(self, *, steps: int | None = None, epochs: int | None = None) -> Budget:
         """The budget with other local work in a round; its mini-batches are keyed, for no script draws them."""

@@ -1,57 +1,36 @@
-"""A study as a TOML file: checked to the last key before anything is downloaded or trained.
+"""Studies as TOML files, checked to the last key before anything is downloaded or trained.
 
-A study names data, budget, seeds, methods with what they search, and the tables and figures made from them::
-
-    title = "FedAvg and FedProx on the digits"
-    seeds = [1, 2, 3]                     # or { from = 1, to = 3 }
-    [data]                                # or several, [[data]]
-    name = "digits"                       # further keys are options of the data set
-    [budget]                              # the fields of bench.types.Budget
-    rounds = 20
-    local_epochs = 1
-    [methods.fedavg]
-    model = "logistic"                    # or { name = "mlp", hidden = 10 }
-    grid.lr = [0.1, 0.01]                 # every combination is tried
-    [methods.fedprox_strong]
-    algorithm = "fedprox"                 # where it is not the key
-    model = "logistic"
-    grid.lr = [0.1, 0.01]
-    grid."budget.local_epochs" = [1, 5]   # of algorithm, model, data and budget any option
-    fixed.mu = 1.0
-    budget.rounds = 40                    # over the study's; `data` and `search` likewise
-    [methods.ditto]
-    model = "logistic"
-    range.lr = { low = 1e-4, high = 1.0, log = true }
-    search = { kind = "random", trials = 20 }
-
-Tables and figures are described in bench.spec.exhibits, profiles in bench.spec.profiles, tables over several studies in
-bench.spec.joined. An option of a data set may be ``{ from = "seed" }``: then each seed has a split of its own.
-Names are looked up in the source files of what they name, so that checking needs neither torch nor the data.
+``docs/study-file.md`` describes every key. A file becomes a study in three steps: bench.spec.files merges it with its
+base file, a profile and its defaults; bench.spec.sections checks keys and types; bench.spec.build looks names up. Names
+are looked up in source files, so that checking needs neither torch nor the data.
 """
 
 from __future__ import annotations
 
-from bench.spec.exhibits import (
+from bench.spec.build import MAX_STUDY_RUNS
+from bench.spec.experiments import Published, claimed, joint, published, studies, tables_named
+from bench.spec.files.profiles import PAPER
+from bench.spec.joined import Joined
+from bench.spec.method import Method, Setting
+from bench.spec.printed import Number, fact
+from bench.spec.reading import profile_names, read
+from bench.spec.sections.figures import (
     AlphaSection,
     BarsSection,
     ClientsSection,
     CurvesSection,
+    FigureSection,
     HeatmapSection,
-    JointSection,
     LayersSection,
     PartitionSection,
     RanksSection,
-    TableSection,
     TrajectoriesSection,
 )
-from bench.spec.experiments import Published, claimed, joint, published, tables_named
-from bench.spec.joined import Joined
-from bench.spec.keys import Choice, options_by_name
-from bench.spec.printed import Number, fact
-from bench.spec.profiles import PAPER
-from bench.spec.reading import profile_names, read
-from bench.spec.sections import RangeSection, Rule, SearchSection
-from bench.spec.study import MAX_STUDY_RUNS, Method, Setting, StudySpec
+from bench.spec.sections.joint import JointSection
+from bench.spec.sections.keys import Choice, options_by_name
+from bench.spec.sections.study import RangeSection, Rule, SearchSection
+from bench.spec.sections.tables import RowSection, TableSection
+from bench.spec.study import StudySpec
 
 __all__ = [
     "MAX_STUDY_RUNS",
@@ -61,6 +40,7 @@ __all__ = [
     "Choice",
     "ClientsSection",
     "CurvesSection",
+    "FigureSection",
     "HeatmapSection",
     "Joined",
     "JointSection",
@@ -71,6 +51,7 @@ __all__ = [
     "Published",
     "RangeSection",
     "RanksSection",
+    "RowSection",
     "Rule",
     "SearchSection",
     "Setting",
@@ -84,5 +65,6 @@ __all__ = [
     "profile_names",
     "published",
     "read",
+    "studies",
     "tables_named",
 ]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bench.spec.study import BY_SEED
+from bench.spec.method import BY_SEED
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 

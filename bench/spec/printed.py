@@ -1,7 +1,7 @@
-"""The numbers that papers print, as the tables beside them need them.
+"""Numbers that papers print, for the tables that show them next to ours.
 
-Results stand in ``experiments/<paper>/printed.csv``; what describes the experiments (sizes, settings, parameters of
-models) and results of settings that have no name are facts of its ``paper.toml``.
+Results are in ``experiments/<paper>/printed.csv``. Its ``paper.toml`` holds facts: descriptions of the experiments
+(sizes, settings, numbers of parameters) and results of settings that have no name.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.registry import folder
-from bench.spec.exhibits import RowSection
-from bench.spec.toml import parse
+from bench.spec.files.toml import parse
+from bench.spec.sections.tables import RowSection
 from bench.types import SpecError, nearest
 
 
 @dataclass(frozen=True)
 class Number:
-    """A printed number and its radius, None where none is printed; ``client`` is a name, a number, or "all"."""
+    """A printed number and its radius, None if none is printed; ``client`` is a name, a number, or "all"."""
 
     method: str
     checkpoint: str
@@ -30,24 +30,24 @@ class Number:
     client: str = "all"
 
     def scaled(self, unit: float) -> Number:
-        """The same in a unit so many times as small."""
+        """Return the number times ``unit``."""
         return replace(self, value=self.value * unit, ci95=None if self.ci95 is None else self.ci95 * unit)
 
 
 def at(paper: str | None, place: str, *, by_client: bool = False) -> list[Number]:
-    """What ``paper`` prints at ``place`` (table:dataset:metric): over all clients, and ``by_client`` also for each.
+    """Return the numbers of ``paper`` at ``place`` (table:dataset:metric), with ``by_client`` those of clients, too.
 
     Raises :class:`SpecError` for a paper or place without printed numbers.
     """
     file = _file(paper, "printed.csv")
     places = _places(file, file.stat().st_mtime_ns)
     if place not in places:
-        raise SpecError(f"printed = {place!r}: {nearest(place, places)}")
+        raise SpecError(f"printed = {place!r}: there is no such place: {nearest(place, places)}")
     return _kept(places[place], place, by_client=by_client)
 
 
 def of_row(paper: str | None, row: RowSection, *, by_client: bool = False) -> list[Number]:
-    """The fact of ``paper`` that a row of a table names, as its numbers; none is an empty list.
+    """Return the numbers of the fact of ``paper`` that a row of a table names, an empty list if it names none.
 
     It is a number, a table of ``value`` and ``ci95``, or a table of numbers by client. Raises :class:`SpecError` for
     a paper or place without any.
@@ -68,7 +68,7 @@ def of_row(paper: str | None, row: RowSection, *, by_client: bool = False) -> li
 
 
 def _file(paper: str | None, name: str) -> Path:
-    """The paper's file of this name."""
+    """Return the paper's file of this name."""
     files = {file.parent.name: file for file in folder("experiments").glob(f"*/{name}")}
     if paper not in files:
         hint = nearest(paper, files) if paper else f"name one: {', '.join(sorted(files))}"
@@ -84,9 +84,9 @@ def _kept(numbers: list[Number], place: str, *, by_client: bool) -> list[Number]
 
 
 def fact(facts: Mapping[str, Any], path: str) -> Any:
-    """What stands at ``path`` (keys, and numbers of list entries from 0, with dots between) in a paper.toml.
+    """Return the value at ``path`` (keys, and indices of list entries, with dots between them) of a paper.toml.
 
-    Raises :class:`SpecError` where nothing does.
+    Raises :class:`SpecError` if there is none.
     """
     found: Any = facts
     for key in path.split("."):
@@ -96,13 +96,13 @@ def fact(facts: Mapping[str, Any], path: str) -> Any:
             found = found[key]
         else:
             hint = nearest(key, found) if isinstance(found, Mapping) else "there is no such entry"
-            raise SpecError(f"{path!r} does not stand in paper.toml, no {key!r}: {hint}")
+            raise SpecError(f"{path!r} is not in paper.toml, there is no {key!r}: {hint}")
     return found
 
 
 @lru_cache(16)
 def _places(file: Path, changed: int) -> dict[str, list[Number]]:
-    """All numbers of a file, last changed at that time, by place."""
+    """Return all numbers of a file by place; ``changed`` is the time of its last change."""
     places: dict[str, list[Number]] = {}
     with file.open(encoding="utf-8", newline="") as rows:
         for row in csv.DictReader(rows):

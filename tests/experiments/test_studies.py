@@ -19,7 +19,7 @@ from bench.data import load_dataset
 from bench.data.metadata import Facts
 from bench.report import publish
 from bench.spec import Method, StudySpec, printed
-from bench.spec.toml import parse
+from bench.spec.files.toml import parse
 from bench.sweep import study as running
 from bench.sweep import training
 from bench.sweep.executors.local import InProcessExecutor

@@ -33,7 +33,7 @@ from bench.report.audit import count_claims, rank_claims  # noqa: F401 - their k
 from bench.report.audit.claims import COLUMN, KINDS, NAMES, ClaimPart, Printed, PrintedCell
 from bench.report.audit.rank_claims import MEAN_RANK
 from bench.spec import tables_named
-from bench.spec.toml import parse
+from bench.spec.files.toml import parse
 from bench.types import SpecError, nearest
 
 Verdict = Literal["follows", "does not follow", "cannot be checked"]

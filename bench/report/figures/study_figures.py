@@ -23,7 +23,7 @@ from bench.spec import (
     StudySpec,
     TrajectoriesSection,
 )
-from bench.spec.exhibits import VALIDATION, FigureSection
+from bench.spec.sections.figures import VALIDATION, FigureSection
 from bench.sweep.selection import SearchResult
 from bench.types import Chosen, SilobenchError, SpecError, nearest
 

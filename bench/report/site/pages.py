@@ -13,7 +13,7 @@ from bench.report.audit import findings
 from bench.report.site.content import Exhibit, Page, Picture, TrainingTime
 from bench.report.tables.table import TableSpec
 from bench.spec import Published, joint, published
-from bench.spec.toml import parse
+from bench.spec.files.toml import parse
 from bench.sweep.store import Store
 
 RUN = re.compile(rb'"run":"(\w+)"')

@@ -1,0 +1,45 @@
+"""What methods inherit: ``[defaults]`` and ``[budget]`` of the study under the keys of each method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench.spec.files.merge import merged, table_of
+from bench.spec.sections.faults import StudyError
+from bench.types import nearest
+
+KEYS = ("algorithm", "model", "grid", "range", "fixed")
+OF_STUDY = ("budget", "search", "data")
+
+
+def with_defaults(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``content`` of a study with methods that have everything they inherit; raises :class:`StudyError`.
+
+    An algorithm without a name is the one that the method's key names.
+    """
+    defaults = content.get("defaults", {})
+    if not isinstance(defaults, dict):
+        raise StudyError(("defaults",), "expected a table")
+    for key in defaults:
+        if key in OF_STUDY:
+            raise StudyError(("defaults", key), f"write [{key}], which holds for all methods")
+        if key not in KEYS:
+            raise StudyError(("defaults", key), f"unknown key: {nearest(key, KEYS)}")
+    made = {key: value for key, value in content.items() if key != "defaults"}
+    if isinstance(methods := content.get("methods"), dict):
+        budget = content.get("budget", {})
+        made["methods"] = {key: _method(key, method, defaults, budget) for key, method in methods.items()}
+    return made
+
+
+def _method(key: str, method: Any, defaults: Mapping[str, Any], budget: Any) -> Any:
+    if not isinstance(method, dict):
+        return method
+    made = merged(defaults, method)
+    own = method.get("budget", {})
+    if isinstance(budget, dict) and isinstance(own, dict):
+        made["budget"] = merged(budget, own)
+    if isinstance(algorithm := table_of(made.get("algorithm")), dict):
+        made["algorithm"] = {"name": key, **algorithm}
+    return made

@@ -1,0 +1,43 @@
+"""Placeholders: ``{data}`` and the like in titles, ids and other texts of tables and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bench.types import SpecError, nearest
+
+PLACEHOLDER = re.compile(r"\{([\w.-]+)\}")
+
+
+def filled(value: Any, texts: Mapping[str, Any]) -> Any:
+    """Return ``value``, a text or any nesting of lists and tables, with every placeholder replaced by its text.
+
+    Raises :class:`SpecError` for a placeholder that has no text.
+    """
+    match value:
+        case str():
+            return PLACEHOLDER.sub(lambda found: _text(found[1], texts), value)
+        case list():
+            return [filled(each, texts) for each in value]
+        case dict():
+            return {key: filled(each, texts) for key, each in value.items()}
+        case _:
+            return value
+
+
+def names(text: str) -> set[str]:
+    """Return the names of the placeholders in ``text``."""
+    return set(PLACEHOLDER.findall(text))
+
+
+def of_data(label: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the texts that a data set gives: ``{data}`` is its label, ``{data.name}`` its name, or an option."""
+    return {"data": label, "data.name": name, **{f"data.{option}": value for option, value in options.items()}}
+
+
+def _text(name: str, texts: Mapping[str, Any]) -> str:
+    if name not in texts:
+        raise SpecError(f"unknown placeholder {{{name}}}: {nearest(name, texts)}")
+    return str(texts[name])

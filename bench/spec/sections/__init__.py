@@ -1,0 +1,1 @@
+"""The tables of a study file as classes: their keys, types, defaults and descriptions."""

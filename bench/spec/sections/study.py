@@ -1,0 +1,166 @@
+"""The keys of a study file, except those of tables and figures."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic_core import PydanticCustomError
+
+from bench.spec.sections.figures import FigureSection
+from bench.spec.sections.keys import Choice, Key, Named, Options, Section, Value, Whole, choices
+from bench.spec.sections.tables import TableSection
+from bench.types import Budget, nearest
+
+Rule = Literal["best-val"]  # see bench.sweep.selection
+MAX_SEEDS = 10_000
+BUDGET_KEYS = tuple(field.name for field in fields(Budget))
+
+
+def _budget(value: Any) -> dict[str, Any]:
+    """Return the keys of a budget; :class:`Budget` checks their values."""
+    if not isinstance(value, dict):
+        raise ValueError("expected a table")
+    for key in value:
+        if key not in BUDGET_KEYS:
+            raise PydanticCustomError("unknown_key", "unknown key", {"key": key, "hint": nearest(key, BUDGET_KEYS)})
+    return value
+
+
+BudgetKeys = Annotated[dict[str, Any], PlainValidator(_budget)]
+
+
+class RangeSection(Section):
+    """Where a search draws a number from."""
+
+    low: float = Field(description="Smallest value.")
+    high: float = Field(description="Largest value.")
+    log: bool = Field(False, description="Draw the logarithm uniformly.")
+    whole: bool = Field(False, description="Draw whole numbers.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RangeSection:
+        if not self.low < self.high or (self.log and self.low <= 0):
+            positive = " and low above 0" if self.log else ""
+            raise ValueError(f"low = {self.low}, high = {self.high}: expected low below high{positive}")
+        if self.whole and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError(f"low = {self.low}, high = {self.high}: expected whole numbers")
+        return self
+
+
+class SearchSection(Section):
+    """How hyper-parameters are searched."""
+
+    kind: Literal["grid", "random", "tpe", "halving"] = Field(
+        "grid",
+        description='Try every setting of the "grid"; draw settings at "random" or by "tpe"; or draw them at random '
+        'and drop the worse ones during training ("halving").',
+    )
+    trials: Whole | None = Field(None, description='Number of settings drawn; needed unless the kind is "grid".')
+    seed: int = Field(0, ge=0, description="Seed of the draws.")
+    batch: Whole = Field(10, description="Settings drawn and trained at a time (tpe).")
+    first: Whole | None = Field(None, description="Rounds before settings are dropped for the first time (halving).")
+    reduction: int = Field(3, ge=2, description="Keep one in this many settings each time (halving).")
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> SearchSection:
+        takes = {"grid": set(), "random": {"trials", "seed"}, "tpe": {"trials", "seed", "batch"}}
+        takes["halving"] = {"trials", "seed", "first", "reduction"}
+        for key in ("trials", "seed", "batch", "first", "reduction"):
+            if key in self.model_fields_set and key not in takes[self.kind]:
+                raise ValueError(f'{key} has no meaning for kind = "{self.kind}"; remove it')
+        for key in ("trials", "first"):
+            if key in takes[self.kind] and getattr(self, key) is None:
+                raise ValueError(f'{key} is missing; kind = "{self.kind}" needs it')
+        return self
+
+
+class DefaultsSection(Section):
+    """Keys that methods inherit. A method's own keys are laid over them, key by key."""
+
+    algorithm: Named | None = Field(
+        None,
+        description="Registered name, or a table of `name` and options; by default the algorithm that the method's key "
+        "names.",
+    )
+    model: Named | None = Field(None, description="Registered name, or a table of `name` and options.")
+    grid: dict[str, Annotated[list[Value], Field(min_length=1)]] = Field(
+        {},
+        description='Lists of values by hyper-parameter; every combination is tried. `"budget.local_epochs"` and the '
+        "like search options of the algorithm, model, data or budget.",
+    )
+    range: dict[str, RangeSection] = Field({}, description="Ranges by hyper-parameter, for searches that draw.")
+    fixed: dict[str, Value] = Field({}, description="Values by hyper-parameter that are not searched.")
+
+
+class MethodSection(DefaultsSection):
+    """A method: an algorithm, a model and hyper-parameters. Its key names it in tables and on the command line."""
+
+    model: Named = Field(description="Registered name, or a table of `name` and options.")
+    label: str | None = Field(None, description="Name in tables and figures; by default the key.")
+    budget: BudgetKeys = Field({}, description="Keys over those of the study's `[budget]`.")
+    data: Options = Field({}, description="Options over those of the study's data sets.")
+    search: SearchSection | None = Field(None, description="Search in place of the study's.")
+
+
+class SelectSection(Section):
+    """How one setting is selected from those that were tried."""
+
+    rule: Rule = Field("best-val", description="Rule; there is one: lowest validation loss.")
+
+
+def _one_after_another(seeds: Any) -> Any:
+    """Return the 101 seeds that ``{ from = 0, to = 100 }`` stands for."""
+    if not isinstance(seeds, dict):
+        return seeds
+    first, last = seeds.get("from"), seeds.get("to")
+    if set(seeds) != {"from", "to"} or type(first) is not int or type(last) is not int or first > last:
+        raise ValueError("expected a list of whole numbers, or the first and the last: { from = 0, to = 100 }")
+    if last - first >= MAX_SEEDS:
+        raise ValueError(f"{last - first + 1:,} seeds are more than {MAX_SEEDS:,}")
+    return list(range(first, last + 1))
+
+
+class StudySection(Section):
+    """A study."""
+
+    title: str = Field(description="Title.")
+    seeds: Annotated[list[int], Field(min_length=1), BeforeValidator(_one_after_another)] = Field(
+        description="Seeds: a list, or `{ from = 0, to = 100 }`. Every setting is trained once with each."
+    )
+    data: Annotated[list[Choice], PlainValidator(choices)] = Field(
+        description="Registered name, or a table of `name` and options; `[[data]]` for several. An option with the "
+        'value `{ from = "seed" }` is the run\'s seed. All data sets take `label` (the name in titles) and `subsample` '
+        "(the share of samples to keep).",
+    )
+    methods: Annotated[dict[Key, MethodSection], Field(min_length=1)] = Field(description="Methods by key.")
+    extends: str | None = Field(None, description="File in the same folder that this one is laid over, key by key.")
+    paper: str | None = Field(
+        None, description="Folder of `experiments/` whose printed numbers are shown next to ours."
+    )
+    budget: BudgetKeys = Field({}, description="Length and kind of training.")
+    defaults: DefaultsSection = Field(DefaultsSection(), description="Keys that all methods inherit.")
+    search: SearchSection = Field(SearchSection(), description="Search for hyper-parameters.")
+    select: SelectSection = Field(SelectSection(), description="Selection of a setting.")
+    placeholders: dict[Key, str | int] = Field(
+        {}, description="Texts by name: `{name}` in a title, id or other text of a table or figure is replaced by it."
+    )
+    rows: dict[Key, Any] = Field({}, description="Lists of rows by name, for several tables.")
+    tables: list[TableSection] = Field([], description="Tables; by default one of all methods.")
+    figures: list[FigureSection] = Field([], description="Figures.")
+    profiles: dict[Key, Any] = Field({}, description="Shorter forms of the study by name.")
+
+
+class ProfileSection(Section):
+    """Keys that are laid over the study's.
+
+    A pattern such as `methods."fedfomo_*"` stands for all methods that it matches; keys of a method that is named win.
+    """
+
+    seeds: Any = Field(None, description="Seeds in place of the study's.")
+    budget: Any = Field(None, description="Keys over those of `[budget]`.")
+    search: Any = Field(None, description="Search in place of the study's.")
+    data: Any = Field(None, description="Options over those of all data sets.")
+    defaults: Any = Field(None, description="Keys over those of `[defaults]`.")
+    methods: Any = Field(None, description="Keys over those of the methods, by key or pattern.")
