@@ -18,8 +18,9 @@ from bench import spec
 from bench.sweep.lease import active_leases
 from bench.sweep.store import Store
 from bench.types import SpecError
-from tests import test_spec
 from tests.reliability import toy_sweep
+from tests.spec.example import changed
+from tests.spec.test_faults import BAD
 
 TOY = [sys.executable, str(Path(toy_sweep.__file__))]
 
@@ -121,15 +122,15 @@ def test_r7_a_full_disk_stops_cleanly_and_what_is_there_is_used_when_there_is_ro
 
 def test_r11_malformed_studies_are_refused_with_file_key_and_nearest_name(tmp_path):
     file, slowest = tmp_path / "study.toml", 0.0
-    for old, new, expected in test_spec.BAD.values():
-        file.write_text(test_spec.changed(old, new))
+    for old, new, expected in BAD.values():
+        file.write_text(changed(old, new))
         begin = time.perf_counter()
         with pytest.raises(SpecError, match=r"study\.toml") as error:
             spec.read(file)
         slowest = max(slowest, time.perf_counter() - begin)
         assert expected in str(error.value)
-    print(f"\nR11: {len(test_spec.BAD)} malformed studies refused, the slowest in {slowest:.2f} s")
-    assert len(test_spec.BAD) >= 40
+    print(f"\nR11: {len(BAD)} malformed studies refused, the slowest in {slowest:.2f} s")
+    assert len(BAD) >= 40
 
 
 def test_r13_records_depend_neither_on_order_nor_on_workers_nor_on_hash_seeds(tmp_path, uncut):

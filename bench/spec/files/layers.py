@@ -11,6 +11,7 @@ from typing import Any
 from bench.spec.files import profiles, toml
 from bench.spec.files.merge import merged
 from bench.spec.files.profiles import PAPER
+from bench.spec.sections.faults import StudyError
 from bench.types import SpecError
 
 Where = Sequence[str | int]
@@ -49,7 +50,7 @@ class Layers:
             if where[2:3] in (("budget",), ("search",), ("data",)):
                 yield [(layer, where[2:]) for layer in self.layers]
         elif where[:1] in (("tables",), ("figures",)) and len(where) > 1:
-            entry = self.content[where[0]][where[1]]
+            entry = self.content[str(where[0])][where[1]]
             yield [
                 (layer, (where[0], number, *where[2:]))
                 for layer in self.layers
@@ -92,7 +93,7 @@ def layered(file: Path, content: Mapping[str, Any], profile: str) -> Layers:
     whole.pop("extends", None)
     try:
         study = profiles.laid_over(whole, profile)
-    except profiles.ProfileError as error:
+    except StudyError as error:
         holder = Layers(whole, tuple(files)).locate(error.where)[0]
         raise SpecError(f"{holder}: {error}") from None
     changed = []

@@ -10,18 +10,11 @@ from fnmatch import filter as matching
 from typing import Any
 
 from bench.spec.files.merge import merged
-from bench.types import SpecError, nearest
+from bench.spec.sections.faults import StudyError
+from bench.types import nearest
 
 PAPER = "paper"  # the file without a profile
 KEYS = ("seeds", "budget", "search", "data", "defaults", "methods")
-
-
-class ProfileError(SpecError):
-    """A profile that cannot be, with the key (``where``) that is wrong."""
-
-    def __init__(self, where: tuple[str, ...], text: str) -> None:
-        super().__init__(f"{'.'.join(where)}: {text}")
-        self.where = where
 
 
 def names(content: Mapping[str, Any]) -> list[str]:
@@ -33,31 +26,31 @@ def names(content: Mapping[str, Any]) -> list[str]:
 def laid_over(content: Mapping[str, Any], profile: str) -> dict[str, Any]:
     """Return the study in ``content`` with a profile over it.
 
-    Raises :class:`ProfileError` if any profile of the file is wrong, or if there is none with this name.
+    Raises :class:`StudyError` if any profile of the file is wrong, or if there is none with this name.
     """
     study = {key: value for key, value in content.items() if key != "profiles"}
     profiles = content.get("profiles", {})
     if not isinstance(profiles, dict):
-        raise ProfileError(("profiles",), "expected tables such as [profiles.short]")
+        raise StudyError(("profiles",), "expected tables such as [profiles.short]")
     if PAPER in profiles:
-        raise ProfileError(("profiles", PAPER), "this name means the file without a profile; choose another one")
+        raise StudyError(("profiles", PAPER), "this name means the file without a profile; choose another one")
     methods = study.get("methods")
     methods = methods if isinstance(methods, dict) else {}
     expanded = {name: _expanded(("profiles", name), changed, methods) for name, changed in profiles.items()}
     if profile != PAPER and profile not in profiles:
-        raise ProfileError(("profiles", profile), f"there is no such profile: {nearest(profile, names(content))}")
+        raise StudyError(("profiles", profile), f"there is no such profile: {nearest(profile, names(content))}")
     return study if profile == PAPER else merged(study, expanded[profile])
 
 
 def _expanded(where: tuple[str, ...], changed: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
     """Return a checked profile whose patterns over methods are replaced by the methods that they match."""
     if not isinstance(changed, dict):
-        raise ProfileError(where, "expected a table")
+        raise StudyError(where, "expected a table")
     for key, value in changed.items():
         if key not in KEYS:
-            raise ProfileError((*where, key), f"unknown key: {nearest(key, KEYS)}")
+            raise StudyError((*where, key), f"unknown key: {nearest(key, KEYS)}")
         if key != "seeds" and not isinstance(value, dict):
-            raise ProfileError((*where, key), "expected a table")
+            raise StudyError((*where, key), "expected a table")
     given = changed.get("methods", {})
     made: dict[str, Any] = {}
     # Patterns in the order of the file, then the methods that are named.
@@ -65,9 +58,9 @@ def _expanded(where: tuple[str, ...], changed: Any, methods: Mapping[str, Any]) 
         found = [key] if key in methods else matching(methods, key)
         if not found:
             hint = "the pattern matches no method" if set("*?[") & set(key) else nearest(key, methods)
-            raise ProfileError((*where, "methods", key), hint)
+            raise StudyError((*where, "methods", key), hint)
         if not isinstance(value, dict):
-            raise ProfileError((*where, "methods", key), "expected a table")
+            raise StudyError((*where, "methods", key), "expected a table")
         for method in found:
             made[method] = merged(made.get(method, {}), value)
     return {**changed, "methods": made} if given else changed

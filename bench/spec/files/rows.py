@@ -8,6 +8,7 @@ from typing import Any
 from bench import registry
 from bench.spec.files.merge import table_of
 from bench.spec.sections.faults import StudyError
+from bench.spec.sections.tables import Checkpoint
 from bench.types import nearest
 
 COUNTS = ("parameters", "floats_up", "floats_down")  # values that are the same at every checkpoint
@@ -35,7 +36,7 @@ def with_rows(content: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def checkpoints(algorithm: str, shown: list[str] | None = None) -> list[str]:
+def checkpoints(algorithm: str, shown: list[Checkpoint] | None = None) -> list[Checkpoint]:
     """Return those of the ``shown`` checkpoints (server and local) that an algorithm has.
 
     Local training and personalised algorithms, whose clients keep models of their own, have no server checkpoint;
@@ -77,10 +78,8 @@ def _row(where: tuple[Any, ...], row: Any, entry: Mapping[str, Any], methods: Ma
     row = {"of": row} if isinstance(row, str) else row
     if not isinstance(row, dict) or not isinstance(key := row.get("of"), str):
         return row
-    if key not in methods:
-        at = (*where, "of") if len(row) > 1 else where
-        raise StudyError(at, f"no method is called {key!r}: {nearest(key, methods)}")
-    method = methods[key] if isinstance(methods[key], dict) else {}
+    method = methods.get(key)  # an unknown method is refused when names are looked up
+    method = method if isinstance(method, dict) else {}
     made = {"method": method.get("label", key), **row}
     if "kind" in entry or "checkpoints" in row:
         return made

@@ -87,8 +87,8 @@ class AlphaSection(OfMethod):
     """Scores of APFL by its learning rate for alpha, with the other hyper-parameters as selected."""
 
     kind: Literal["alpha"]
-    metric: str | None = Field(None, description="Metric shown; by default the data set's first.")
-    checkpoint: Literal["latest", "global", "local"] = Field("local", description="Checkpoint shown.")
+    metric: str | None = Field(default=None, description="Metric shown; by default the data set's first.")
+    checkpoint: Literal["latest", "global", "local"] = Field(default="local", description="Checkpoint shown.")
 
     @property
     def metrics(self) -> set[str]:
@@ -103,9 +103,9 @@ class TrajectoriesSection(OfMethod):
     """
 
     kind: Literal["trajectories"]
-    trace: str = Field("p", description="Name of the traced quantity.")
-    client: int = Field(0, ge=0, description="Number of the client in the left panel.")
-    absolute: bool = Field(False, description="Show absolute values.")
+    trace: str = Field(default="p", description="Name of the traced quantity.")
+    client: int = Field(default=0, ge=0, description="Number of the client in the left panel.")
+    absolute: bool = Field(default=False, description="Show absolute values.")
 
 
 class CurveRow(Section):
@@ -123,7 +123,7 @@ class CurvesSection(Figure):
         description="Lines: a list of methods' keys, names of `[rows]` and tables; by default all methods."
     )
     scores: Names = Field(description='Metrics tested during training, or "validation" for the validation loss.')
-    weights: Weights = Field("equal", description="Weights of the clients in a mean over clients.")
+    weights: Weights = Field(default="equal", description="Weights of the clients in a mean over clients.")
 
     @property
     def methods(self) -> set[str]:
@@ -139,19 +139,19 @@ class LayersSection(OfMethod):
 
     kind: Literal["layers"]
     traces: Names = Field(description="Names of the traced quantities.")
-    round: Literal["first", "last"] = Field("first", description="Round shown.")
+    round: Literal["first", "last"] = Field(default="first", description="Round shown.")
     normalise: Literal["none", "first", "min"] = Field(
-        "none", description="Divide the values of each client by that of its first layer, or by the smallest."
+        default="none", description="Divide the values of each client by that of its first layer, or by the smallest."
     )
-    log: bool = Field(False, description="Use a logarithmic axis.")
-    names: list[str] = Field([], description="Names of the layers.")
+    log: bool = Field(default=False, description="Use a logarithmic axis.")
+    names: list[str] = Field(default=[], description="Names of the layers.")
 
 
 class PartitionSection(Figure):
     """The number of training samples of each class at each client."""
 
     kind: Literal["partition"]
-    data: str | None = Field(None, description="Label of the data set, if the study has several.")
+    data: str | None = Field(default=None, description="Label of the data set, if the study has several.")
 
 
 FIGURES = (

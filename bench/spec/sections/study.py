@@ -36,8 +36,8 @@ class RangeSection(Section):
 
     low: float = Field(description="Smallest value.")
     high: float = Field(description="Largest value.")
-    log: bool = Field(False, description="Draw the logarithm uniformly.")
-    whole: bool = Field(False, description="Draw whole numbers.")
+    log: bool = Field(default=False, description="Draw the logarithm uniformly.")
+    whole: bool = Field(default=False, description="Draw whole numbers.")
 
     @model_validator(mode="after")
     def _in_order(self) -> RangeSection:
@@ -53,15 +53,15 @@ class SearchSection(Section):
     """How hyper-parameters are searched."""
 
     kind: Literal["grid", "random", "tpe", "halving"] = Field(
-        "grid",
+        default="grid",
         description='Try every setting of the "grid"; draw settings at "random" or by "tpe"; or draw them at random '
         'and drop the worse ones during training ("halving").',
     )
-    trials: Whole | None = Field(None, description='Number of settings drawn; needed unless the kind is "grid".')
-    seed: int = Field(0, ge=0, description="Seed of the draws.")
-    batch: Whole = Field(10, description="Settings drawn and trained at a time (tpe).")
-    first: Whole | None = Field(None, description="Rounds before settings are dropped for the first time (halving).")
-    reduction: int = Field(3, ge=2, description="Keep one in this many settings each time (halving).")
+    trials: Whole | None = Field(default=None, description='Settings drawn; needed unless the kind is "grid".')
+    seed: int = Field(default=0, ge=0, description="Seed of the draws.")
+    batch: Whole = Field(default=10, description="Settings drawn and trained at a time (tpe).")
+    first: Whole | None = Field(default=None, description="Rounds before settings are first dropped (halving).")
+    reduction: int = Field(default=3, ge=2, description="Keep one in this many settings each time (halving).")
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> SearchSection:
@@ -80,34 +80,34 @@ class DefaultsSection(Section):
     """Keys that methods inherit. A method's own keys are laid over them, key by key."""
 
     algorithm: Named | None = Field(
-        None,
+        default=None,
         description="Registered name, or a table of `name` and options; by default the algorithm that the method's key "
         "names.",
     )
-    model: Named | None = Field(None, description="Registered name, or a table of `name` and options.")
+    model: Named | None = Field(default=None, description="Registered name, or a table of `name` and options.")
     grid: dict[str, Annotated[list[Value], Field(min_length=1)]] = Field(
-        {},
+        default={},
         description='Lists of values by hyper-parameter; every combination is tried. `"budget.local_epochs"` and the '
         "like search options of the algorithm, model, data or budget.",
     )
-    range: dict[str, RangeSection] = Field({}, description="Ranges by hyper-parameter, for searches that draw.")
-    fixed: dict[str, Value] = Field({}, description="Values by hyper-parameter that are not searched.")
+    range: dict[str, RangeSection] = Field(default={}, description="Ranges by hyper-parameter, for searches that draw.")
+    fixed: dict[str, Value] = Field(default={}, description="Values by hyper-parameter that are not searched.")
 
 
 class MethodSection(DefaultsSection):
     """A method: an algorithm, a model and hyper-parameters. Its key names it in tables and on the command line."""
 
     model: Named = Field(description="Registered name, or a table of `name` and options.")
-    label: str | None = Field(None, description="Name in tables and figures; by default the key.")
-    budget: BudgetKeys = Field({}, description="Keys over those of the study's `[budget]`.")
-    data: Options = Field({}, description="Options over those of the study's data sets.")
-    search: SearchSection | None = Field(None, description="Search in place of the study's.")
+    label: str | None = Field(default=None, description="Name in tables and figures; by default the key.")
+    budget: BudgetKeys = Field(default={}, description="Keys over those of the study's `[budget]`.")
+    data: Options = Field(default={}, description="Options over those of the study's data sets.")
+    search: SearchSection | None = Field(default=None, description="Search in place of the study's.")
 
 
 class SelectSection(Section):
     """How one setting is selected from those that were tried."""
 
-    rule: Rule = Field("best-val", description="Rule; there is one: lowest validation loss.")
+    rule: Rule = Field(default="best-val", description="Rule; there is one: lowest validation loss.")
 
 
 def _one_after_another(seeds: Any) -> Any:
@@ -130,26 +130,26 @@ class StudySection(Section):
         description="Seeds: a list, or `{ from = 0, to = 100 }`. Every setting is trained once with each."
     )
     data: Annotated[list[Choice], PlainValidator(choices)] = Field(
-        description="Registered name, or a table of `name` and options; `[[data]]` for several. An option with the "
-        'value `{ from = "seed" }` is the run\'s seed. All data sets take `label` (the name in titles) and `subsample` '
-        "(the share of samples to keep).",
+        description="Registered name, or a table of `name` and options; `[[data]]` for several. An option with "
+        'the value `{ from = "seed" }` is the run\'s seed. All data sets take `label` (the name in titles) and '
+        "`subsample` (the share of samples to keep).",
     )
     methods: Annotated[dict[Key, MethodSection], Field(min_length=1)] = Field(description="Methods by key.")
-    extends: str | None = Field(None, description="File in the same folder that this one is laid over, key by key.")
+    extends: str | None = Field(default=None, description="File in the same folder that this one is laid over.")
     paper: str | None = Field(
-        None, description="Folder of `experiments/` whose printed numbers are shown next to ours."
+        default=None, description="Folder of `experiments/` whose printed numbers are shown next to ours."
     )
-    budget: BudgetKeys = Field({}, description="Length and kind of training.")
-    defaults: DefaultsSection = Field(DefaultsSection(), description="Keys that all methods inherit.")
-    search: SearchSection = Field(SearchSection(), description="Search for hyper-parameters.")
-    select: SelectSection = Field(SelectSection(), description="Selection of a setting.")
+    budget: BudgetKeys = Field(default={}, description="Length and kind of training.")
+    defaults: DefaultsSection = Field(default=DefaultsSection(), description="Keys that all methods inherit.")
+    search: SearchSection = Field(default=SearchSection(), description="Search for hyper-parameters.")
+    select: SelectSection = Field(default=SelectSection(), description="Selection of a setting.")
     placeholders: dict[Key, str | int] = Field(
-        {}, description="Texts by name: `{name}` in a title, id or other text of a table or figure is replaced by it."
+        default={}, description="Texts by name, for `{name}` in titles, ids and other texts of tables and figures."
     )
-    rows: dict[Key, Any] = Field({}, description="Lists of rows by name, for several tables.")
-    tables: list[TableSection] = Field([], description="Tables; by default one of all methods.")
-    figures: list[FigureSection] = Field([], description="Figures.")
-    profiles: dict[Key, Any] = Field({}, description="Shorter forms of the study by name.")
+    rows: dict[Key, Any] = Field(default={}, description="Lists of rows by name, for several tables.")
+    tables: list[TableSection] = Field(default=[], description="Tables; by default one of all methods.")
+    figures: list[FigureSection] = Field(default=[], description="Figures.")
+    profiles: dict[Key, Any] = Field(default={}, description="Shorter forms of the study by name.")
 
 
 class ProfileSection(Section):
@@ -158,9 +158,9 @@ class ProfileSection(Section):
     A pattern such as `methods."fedfomo_*"` stands for all methods that it matches; keys of a method that is named win.
     """
 
-    seeds: Any = Field(None, description="Seeds in place of the study's.")
-    budget: Any = Field(None, description="Keys over those of `[budget]`.")
-    search: Any = Field(None, description="Search in place of the study's.")
-    data: Any = Field(None, description="Options over those of all data sets.")
-    defaults: Any = Field(None, description="Keys over those of `[defaults]`.")
-    methods: Any = Field(None, description="Keys over those of the methods, by key or pattern.")
+    seeds: Any = Field(default=None, description="Seeds in place of the study's.")
+    budget: Any = Field(default=None, description="Keys over those of `[budget]`.")
+    search: Any = Field(default=None, description="Search in place of the study's.")
+    data: Any = Field(default=None, description="Options over those of all data sets.")
+    defaults: Any = Field(default=None, description="Keys over those of `[defaults]`.")
+    methods: Any = Field(default=None, description="Keys over those of the methods, by key or pattern.")

@@ -20,21 +20,21 @@ class RowSection(Section):
     method: str = Field(description="Name of the row; by default the method's `label`.")
     of: str = Field(description="Key of the method that the row is made from.")
     score: Score = Field(
-        "own",
+        default="own",
         description='Models that are tested: "own" tests the model of each client on the same client, "model 0" tests '
         "the model of client 0 on every client.",
     )
     checkpoints: Annotated[list[Checkpoint], Field(min_length=1)] = Field(
-        ["global", "local"], description="Checkpoints shown; by default those of the table that the algorithm has."
+        default=["global", "local"], description="Checkpoints; by default those of the table that the algorithm has."
     )
-    metric: str | None = Field(None, description="Metric of this row, if it is not the table's.")
+    metric: str | None = Field(default=None, description="Metric of this row, if it is not the table's.")
     printed: str | None = Field(
-        None,
+        default=None,
         description="Place of the paper's number in its `paper.toml`: keys, and indices of list entries, with dots "
         "between them. For rows whose numbers are not in `printed.csv`.",
     )
     compared: bool = Field(
-        True, description="Whether the printed numbers are of the same thing as ours, so that there is a verdict."
+        default=True, description="Whether printed numbers and ours are of the same thing and get a verdict."
     )
 
     @property
@@ -54,39 +54,39 @@ class TableSection(Section):
 
     id: Id = Field(description="Name of the table and of its files, such as `fenda/2-heart`.")
     rows: Annotated[list[RowSection], Field(min_length=1)] = Field(
-        description="Rows: a list of methods' keys, names of `[rows]` and tables; or the name of one of `[rows]`; "
+        description="Rows: a list of methods' keys, names of `[rows]` and tables; or one name of `[rows]`; "
         "by default all methods."
     )
-    title: str | None = Field(None, description="Title; by default the study's.")
-    metric: str | None = Field(None, description="Metric shown; by default the data set's first.")
+    title: str | None = Field(default=None, description="Title; by default the study's.")
+    metric: str | None = Field(default=None, description="Metric shown; by default the data set's first.")
     checkpoints: list[Checkpoint] | None = Field(
-        None,
+        default=None,
         description='Checkpoints of all rows that name none; by default "global" (server) and "local". Personalised '
         'algorithms and baselines have no "global".',
     )
-    printed: str | None = Field(None, description="The paper's numbers: table:dataset:metric of its `printed.csv`.")
-    printed_unit: float = Field(1.0, gt=0, description="Unit of the printed numbers, such as 0.01 for percent.")
-    silo: str | None = Field("Silo", description="Name of the row that the others are compared with.")
-    baselines: list[str] = Field([], description="Rows that never get an asterisk.")
-    notes: list[str] = Field([], description="Footnotes.")
-    ranks: bool = Field(False, description="Add mean ranks and rank tests over the clients.")
-    digits: int = Field(3, ge=0, le=10, description="Decimals shown; the csv file has all.")
+    printed: str | None = Field(default=None, description="Printed numbers: table:dataset:metric of `printed.csv`.")
+    printed_unit: float = Field(default=1.0, gt=0, description="Unit of the printed numbers, such as 0.01 for percent.")
+    silo: str | None = Field(default="Silo", description="Name of the row that the others are compared with.")
+    baselines: list[str] = Field(default=[], description="Rows that never get an asterisk.")
+    notes: list[str] = Field(default=[], description="Footnotes.")
+    ranks: bool = Field(default=False, description="Add mean ranks and rank tests over the clients.")
+    digits: int = Field(default=3, ge=0, le=10, description="Decimals shown; the csv file has all.")
     one_run: bool = Field(
-        False,
+        default=False,
         description="Each printed number is of a single run: compare it with the interval in which one further run of "
         "ours would fall.",
     )
-    columns: Literal["checkpoints", "clients"] = Field("checkpoints", description="Meaning of the columns.")
+    columns: Literal["checkpoints", "clients"] = Field(default="checkpoints", description="Meaning of the columns.")
     value: Literal["mean", "fairness", "participation", "parameters", "floats_up", "floats_down"] = Field(
-        "mean",
+        default="mean",
         description='Value of a cell: the "mean" score over clients; "fairness", the variance over clients of their '
         'medians over runs; "participation", the share of clients better off than with both methods `against`; or '
         "a number of parameters, or of floats uploaded or downloaded per client and round.",
     )
-    against: list[str] = Field([], description='For "participation": the keys of local training and of FedAvg.')
-    center: Literal["mean", "median"] = Field("mean", description="Average over runs.")
-    interval: Literal["t", "normal", "bootstrap"] = Field("t", description="Kind of the 95 % interval over runs.")
-    weights: Weights = Field("equal", description="Weights of the clients in a mean over clients.")
+    against: list[str] = Field(default=[], description='For "participation": the keys of local training and of FedAvg.')
+    center: Literal["mean", "median"] = Field(default="mean", description="Average over runs.")
+    interval: Literal["t", "normal", "bootstrap"] = Field(default="t", description="95 % interval over runs.")
+    weights: Weights = Field(default="equal", description="Weights of the clients in a mean over clients.")
 
     @model_validator(mode="after")
     def _is_printed_in_one_place(self) -> TableSection:
