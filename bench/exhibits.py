@@ -21,7 +21,7 @@ READY = ("none needed", "all files")
 
 def papers() -> dict[str, str]:
     """Return the folders of experiments/ by name, with the title of the paper ("" if there is none)."""
-    from bench.spec.toml import parse
+    from bench.spec.files.toml import parse
 
     folders = sorted({file.parent for file in folder("experiments").glob("*/*.toml")})
     files = {each.name: each / "paper.toml" for each in folders}

@@ -62,7 +62,7 @@ def test_a_profile_is_another_file_and_says_so(silobench, tmp_path):
 def test_an_unknown_profile_is_answered_with_the_known_ones(silobench):
     status, _, err = silobench("reproduce-table", "digits/one", "--profile", "shrt")
     assert status == 2
-    assert err.endswith("one.toml: no profile 'shrt': did you mean 'short'?\n")
+    assert err.endswith("one.toml: profiles.shrt: there is no such profile: did you mean 'short'?\n")
 
 
 def test_a_joint_table_is_made_of_its_studies(silobench, tmp_path):
@@ -98,11 +98,11 @@ def test_a_column_without_data_is_missing_and_ranked_around_only_when_told(silob
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ('table = "digits/two"', 'table = "digits/tow"', "joint[0].columns: table 'digits/tow': did you mean"),
-        ('id = "digits/both"', 'id = "digits/one"', "tables: 'digits/one' stands in"),
-        ('table = "digits/both"', 'table = "digits/boht"', "figures[0].table = 'digits/boht': did you mean"),
-        ('label = "Two"', 'label = "One"', "joint[0].columns: 'One' stands more than once"),
-        ('title = "Digits twice"', 'titel = "Digits twice"', "joint[0]: unknown key 'titel': did you mean 'title'"),
+        ('table = "digits/two"', 'table = "digits/tow"', "joint[0].columns: unknown table 'digits/tow': did you mean"),
+        ('id = "digits/both"', 'id = "digits/one"', "tables: 'digits/one' is also in"),
+        ('table = "digits/both"', 'table = "digits/boht"', "figures[0].table: unknown joint table 'digits/boht'"),
+        ('label = "Two"', 'label = "One"', "joint[0].columns: 'One' is given twice"),
+        ('title = "Digits twice"', 'titel = "Digits twice"', "joint[0].titel: unknown key: did you mean 'title'"),
     ],
 )
 def test_a_joint_file_that_cannot_be_is_answered_with_one_line(silobench, experiments, old, new, expected):

@@ -104,7 +104,7 @@ def test_a_table_with_a_diverged_cell_is_made_and_exits_3(sweep, tmp_path):
 def test_a_typing_error_in_a_study_is_found_before_anything_is_written(sweep, tmp_path):
     status, out, err = sweep(STUDY.replace("rounds", "round"))
     assert (status, out) == (2, "")
-    assert err == "error: study.toml: budget: unknown key 'round': did you mean 'rounds'?\n"
+    assert err == "error: study.toml: budget.round: unknown key: did you mean 'rounds'?\n"
     assert [file.name for file in tmp_path.iterdir()] == ["study.toml"]
 
 

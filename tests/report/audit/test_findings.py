@@ -474,7 +474,7 @@ def test_a_claim_that_is_none_is_one_line(paper, old, new, message):
     [
         (
             'kind = "adds_up"\nof = ["sizes.m"]\nequals = 3',
-            r"'sizes\.m' does not stand in paper\.toml, no 'm': known: n",
+            r"'sizes\.m' is not in paper\.toml, there is no 'm': known: n",
         ),
         ('kind = "adds_up"\nof = []\nequals = "sizes"', r"'sizes' = .* in paper\.toml: expected a number"),
         ('kind = "adds_up"\nof = ["sizes.n"]\nequals = 3', r"has not the form that kind 'adds_up' asks for"),
