@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench import registry, settings
-from bench.registry import Kind, catalogue
+from bench.registry import SINGULAR, Allowed, Kind, catalogue
 from bench.spec.method import BY_SEED, PARTS, Method, with_lengths
 from bench.spec.sections.faults import StudyError, shown
 from bench.spec.sections.keys import Choice
@@ -16,7 +16,7 @@ from bench.types import Budget, SpecError, nearest
 
 MAX_SETTINGS = 1_000_000  # of one grid
 OF_EVERY_DATA_SET = ("label", "subsample")
-WORD: dict[Kind, str] = {"algorithms": "algorithm", "datasets": "data set", "models": "model"}
+KINDS: dict[str, Kind] = {"algorithm": "algorithms", "model": "models", "data": "datasets"}
 Where = tuple[str | int, ...]
 
 
@@ -41,12 +41,8 @@ def method_of(name: str, key: str, section: MethodSection, study: StudySection, 
         search=section.search or study.search,
         label=section.label or key,
     )
-    _check_names(where, section, method)
+    _check_search(where, section, method)
     _check_values(where, section, method)
-    if method.tried > 1 and not method.budget.validation and "budget.validation" not in {**method.axes, **method.fixed}:
-        raise StudyError(
-            (*where, "budget", "validation"), f"0 leaves no samples to select one of {method.tried} settings by"
-        )
     return method
 
 
@@ -57,22 +53,42 @@ def check_choice(kind: Kind, choice: Choice, where: Where, *, of: str = "") -> N
     """
     if kind == "datasets" and ":" in choice.name:
         return  # "flamby:<task>": only that package knows its tasks and options
-    word, entries, name = WORD[kind], catalogue(kind), choice.name
+    entries, name = catalogue(kind), choice.name
     if name not in entries:
-        raise StudyError(where, f"unknown {word} {name!r}: {nearest(name, entries)}")
+        raise StudyError(where, f"unknown {SINGULAR[kind]} {name!r}: {nearest(name, entries)}")
     if of and (name := settings.fitting(of, choice.name)) not in entries:
         families = [each.removeprefix("parallel_") for each in entries if each.startswith("parallel_")]
         what = f"{of} needs a model with two extractors, and the family {choice.name!r} has none ({name!r})"
         raise StudyError(where, f"{what}; families that have: {', '.join(families)}")
-    known = registry.options(kind, name)
     for option, value in choice.options.items():
-        if option not in known and not (kind == "datasets" and option in OF_EVERY_DATA_SET):
-            hint = nearest(option, known) if known else "it has none"
-            raise StudyError((*where, option), f"{word} {name} has no option {option!r}: {hint}")
+        if kind == "datasets" and option in OF_EVERY_DATA_SET:
+            continue
         if isinstance(value, dict) and value != BY_SEED:
             raise StudyError((*where, option), f'expected a value, or {{ from = "seed" }}, got {shown(value)}')
         if value == BY_SEED and kind != "datasets":
             raise StudyError((*where, option), "only options of data sets can be the run's seed")
+        _check_option((*where, option), kind, name, option, 0 if value == BY_SEED else value)
+
+
+def _check_option(where: Where, kind: Kind, name: str, option: str, value: Any) -> None:
+    """Refuse an option that the definition of ``name`` does not take, and a value that it does not allow."""
+    if kind == "datasets" and ":" in name:
+        return
+    known = registry.declaration(kind, name).options
+    if option not in known:
+        names = registry.options(kind, name)
+        hint = nearest(option, names) if names else "it has none"
+        raise StudyError(where, f"{SINGULAR[kind]} {name} has no option {option!r}: {hint}")
+    if known[option].searchable:
+        raise StudyError(where, f"{option} is a hyper-parameter of {name}, not an option; give it in grid or fixed")
+    _check_allowed(where, known[option].allowed, value)
+
+
+def _check_allowed(where: Where, allowed: Allowed, value: Any) -> None:
+    try:
+        allowed.check("value", value)
+    except SpecError as error:
+        raise StudyError(where, f"{str(error).partition(': ')[2]}, got {shown(value)}") from None
 
 
 def _budget(where: Where, keys: Mapping[str, Any]) -> Budget:
@@ -91,72 +107,68 @@ def _of_budget(where: Where, message: str) -> StudyError:
     return StudyError((*where, key), f"{rest}, got {value}") if key in BUDGET_KEYS else StudyError(where, message)
 
 
-def _check_names(where: Where, section: MethodSection, method: Method) -> None:
-    """Refuse hyper-parameters and options that the method does not have, and names that are given twice."""
-    numbers = settings.known(method.algorithm.name, method.budget.optimizer)
-    model = settings.fitting(method.algorithm.name, method.model.name)
-    parts: dict[str, Iterable[str] | None] = {
-        "algorithm": registry.options("algorithms", method.algorithm.name),
-        "model": registry.options("models", model),
-        "data": registry.options("datasets", method.data.name) if ":" not in method.data.name else None,
-        "budget": BUDGET_KEYS,
-    }
-    seen: dict[str, str] = {}
-    for place in ("grid", "range", "fixed"):
-        for name in getattr(section, place):
-            _check_name((*where, place, name), name, method, numbers, parts)
-            if name in seen:
-                raise StudyError((*where, place, name), f"also given in {seen[name]}; remove one")
-            seen[name] = place
-
-
-def _check_name(
-    where: Where, name: str, method: Method, numbers: list[str], parts: Mapping[str, Iterable[str] | None]
-) -> None:
-    part, dot, option = name.partition(".")
-    if not dot:
-        if name not in numbers:
-            what = f"{method.algorithm.name} with {method.budget.optimizer} has no hyper-parameter {name!r}"
-            raise StudyError(where, f"{what}: {nearest(name, numbers)}")
-        return
-    if part not in PARTS:
-        raise StudyError(where, f"unknown part {part!r}: {nearest(part, PARTS)}")
-    known = parts[part]
-    if known is not None and option not in (known := list(known)):
-        hint = nearest(option, known) if known else "it has none"
-        raise StudyError(where, f"{part} has no option {option!r}: {hint}")
-
-
 def _check_values(where: Where, section: MethodSection, method: Method) -> None:
-    """Refuse values that no run can have, and searches that cannot be made."""
-    search = method.search
-    for name in section.range:
-        if search.kind == "grid":
-            raise StudyError(
-                (*where, "range", name), f'a grid needs values; give grid.{name}, or search.kind = "random"'
-            )
-    combinations = math.prod(map(len, section.grid.values()))
-    if search.kind == "grid" and combinations > MAX_SETTINGS:
-        raise StudyError((*where, "grid"), f"{combinations:,} combinations are more than {MAX_SETTINGS:,}; give fewer")
-    if search.first is not None and search.first >= method.budget.rounds and method.axes:
-        raise StudyError(
-            (*where, "search", "first"), f"expected fewer than the {method.budget.rounds} rounds of the budget"
-        )
+    """Refuse names that the method does not have or that are given twice, and values that no run can have."""
+    seen: dict[str, str] = {}
+    for place, name, values in _given(section):
+        at = (*where, place, name)
+        for value in values:
+            _check_value(at, name, value, method)
+        if name in seen:
+            raise StudyError(at, f"also given in {seen[name]}; remove one")
+        seen[name] = place
     for name, values in section.grid.items():
         for i, value in enumerate(values):
             if value in values[:i]:
                 raise StudyError((*where, "grid", name), f"{value!r} is given twice")
-            _check_value((*where, "grid", name), name, value, method)
-    for name, value in section.fixed.items():
-        _check_value((*where, "fixed", name), name, value, method)
+
+
+def _given(section: MethodSection) -> Iterator[tuple[str, str, Sequence[Any]]]:
+    """Yield place, name and values of everything that the method gives; of a range, both ends."""
+    yield from (("grid", name, values) for name, values in section.grid.items())
+    for name, ends in section.range.items():
+        yield "range", name, [int(end) if ends.whole else end for end in (ends.low, ends.high)]
+    yield from (("fixed", name, [value]) for name, value in section.fixed.items())
 
 
 def _check_value(where: Where, name: str, value: Any, method: Method) -> None:
-    if "." not in name:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise StudyError(where, f"expected a number, got {shown(value)}")
-    elif name.startswith("budget."):
+    """Refuse an unknown hyper-parameter or option ("model.hidden"), and a value that it cannot have."""
+    part, dot, option = name.partition(".")
+    if not dot:
+        numbers = settings.known(method.algorithm.name, method.budget.optimizer)
+        if name not in numbers:
+            what = f"{method.algorithm.name} with {method.budget.optimizer} has no hyper-parameter {name!r}"
+            raise StudyError(where, f"{what}: {nearest(name, numbers)}")
+        _check_allowed(where, numbers[name], value)
+    elif part not in PARTS:
+        raise StudyError(where, f"unknown part {part!r}: {nearest(part, PARTS)}")
+    elif part == "budget":
+        if option not in BUDGET_KEYS:
+            raise StudyError(where, f"budget has no key {option!r}: {nearest(option, BUDGET_KEYS)}")
         try:
-            with_lengths(method.budget, {name.removeprefix("budget."): value})
+            with_lengths(method.budget, {option: value})
         except SpecError as error:
-            raise StudyError(where, str(error)) from None
+            fault = _of_budget((), str(error))
+            raise StudyError(where, fault.text) from None
+    else:
+        chosen = getattr(method, part).name
+        called = settings.fitting(method.algorithm.name, chosen) if part == "model" else chosen
+        _check_option(where, KINDS[part], called, option, value)
+
+
+def _check_search(where: Where, section: MethodSection, method: Method) -> None:
+    """Refuse a search that cannot be made."""
+    search = method.search
+    for name in section.range:
+        if search.kind == "grid":
+            what = f'a grid needs values; give grid.{name}, or search.kind = "random"'
+            raise StudyError((*where, "range", name), what)
+    combinations = math.prod(map(len, section.grid.values()))
+    if search.kind == "grid" and combinations > MAX_SETTINGS:
+        raise StudyError((*where, "grid"), f"{combinations:,} combinations are more than {MAX_SETTINGS:,}; give fewer")
+    if search.first is not None and search.first >= method.budget.rounds and method.axes:
+        what = f"expected fewer than the {method.budget.rounds} rounds of the budget, got {search.first}"
+        raise StudyError((*where, "search", "first"), what)
+    if method.tried > 1 and not method.budget.validation and "budget.validation" not in {**method.axes, **method.fixed}:
+        what = f"0 leaves no samples to select one of {method.tried} settings by"
+        raise StudyError((*where, "budget", "validation"), what)

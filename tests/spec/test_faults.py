@@ -120,7 +120,32 @@ BAD = {
     "value twice": ("mu = [1, 2, 3]", "mu = [1, 2, 1.0]", "methods.far.grid.mu: 1.0 is given twice"),
     "value NaN": ("mu = [1, 2, 3]", "mu = [nan]", "methods.far.grid.mu[0]: expected a finite number"),
     "value infinite": ("fixed.lr = 1", "fixed.lr = inf", "methods.far.fixed.lr: expected a finite number"),
-    "value in quotes": ("fixed.lr = 1", 'fixed.lr = "1"', 'methods.far.fixed.lr: expected a number, got "1"'),
+    "value in quotes": (
+        "fixed.lr = 1",
+        'fixed.lr = "1"',
+        "methods.far.fixed.lr: expected a finite number above 0, got",
+    ),
+    "learning rate 0": (
+        "fixed.lr = 1",
+        "fixed.lr = 0",
+        "methods.far.fixed.lr: expected a finite number above 0, got 0",
+    ),
+    "negative mu": (
+        "mu = [1, 2, 3]",
+        "mu = [1, -5]",
+        "methods.far.grid.mu: expected a finite number of at least 0, got -5",
+    ),
+    "width 0": ("hidden = 5", "hidden = 0", "methods.far.model.hidden: expected a whole number"),
+    "option of a model in the grid": (
+        "mu = [1, 2, 3]",
+        '"model.hidden" = [0]',
+        'methods.far.grid."model.hidden": expected',
+    ),
+    "hyper-parameter as option": (
+        'algorithm = "fedprox"',
+        'algorithm = { name = "fedprox", mu = 1 }',
+        "methods.far.algorithm.mu: mu is a hyper-parameter of fedprox, not an option; give it in grid or fixed",
+    ),
     "value no list": ("mu = [1, 2, 3]", "mu = 1", "methods.far.grid.mu: expected a list, got 1; write mu = [1]"),
     "in grid and fixed": ("mu = [1, 2, 3]", "lr = [1]", "methods.far.fixed.lr: also given in grid; remove one"),
     "million cells": (
