@@ -10,13 +10,13 @@ from bench.spec import (
     BarsSection,
     ClientsSection,
     CurvesSection,
+    FigureSection,
     HeatmapSection,
     LayersSection,
     PartitionSection,
     RanksSection,
     TrajectoriesSection,
 )
-from bench.spec.exhibits import FigureSection
 
 
 def describe(figure: FigureSection, tables: Sequence[Table]) -> str:
