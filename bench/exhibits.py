@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.registry import folder
-from bench.sweep import planned
+from bench.sweep.cost import planned
 from bench.types import SpecError, nearest
 
 if TYPE_CHECKING:

@@ -115,6 +115,8 @@ def sentence(event: Event) -> str:
             return f"{event['text']}: {event['error']}; retrying as two smaller batches"
         case "failed":
             return f"{event['text']}: failed, {event['error']}"
+        case "note":
+            return f"note: {event['text']}"
     return ""
 
 
@@ -147,7 +149,7 @@ def _live() -> Iterator[Listener]:
         def listener(event: Event) -> None:
             with lock:
                 counts(event)
-            if event["event"] in ("failed", "split"):
+            if event["event"] in ("failed", "split", "note"):
                 console.print(sentence(event), highlight=False, markup=False)
 
         yield listener

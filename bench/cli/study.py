@@ -24,7 +24,7 @@ from bench.cli.training import TrainingOptions, with_training_options
 from bench.reproduce import Folders, run_and_publish
 
 if TYPE_CHECKING:
-    from bench.sweep.estimate import StudyEstimate
+    from bench.sweep.cost.estimate import StudyEstimate
 
 
 def plan(
@@ -37,8 +37,8 @@ def plan(
 ) -> None:
     """Estimate runs, downloads, time, memory and disk space of a study from a short calibration."""
     from bench.spec import read
-    from bench.sweep import planned
-    from bench.sweep.estimate import estimate
+    from bench.sweep.cost import planned
+    from bench.sweep.cost.estimate import estimate
     from bench.sweep.store import Store
 
     found = estimate(read(study, profile), Store(store), root=data)
@@ -77,6 +77,7 @@ def _text(found: StudyEstimate, workers: int) -> str:
     for each in found.missing:
         size = "" if each.size is None else f", {each.size / 1e6:,.1f} MB"
         lines.append(f"  download     {each.data}: {', '.join(each.files)}{size}")
+    lines += [f"  note         {note}" for note in found.notes]
     if found.seconds is None:
         commands = ", ".join(f"`silobench data prepare {each.data}`" for each in found.missing)
         return "\n".join([*lines, f"  time         unknown until the data are on this machine; run {commands}"])

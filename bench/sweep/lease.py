@@ -1,7 +1,7 @@
-"""Who trains what: a file per running run batch, so that processes share one store and train each run once.
+"""Leases: a file per running run batch, so that several processes share one store and train each run once.
 
-A lease says which process holds it and how far it has come, and is touched every few seconds. One whose process is
-gone, or that nobody has touched for a while, may be taken over.
+A lease names its process and the progress of the training, and is rewritten every few seconds. Another process may take
+over a lease if its process has ended, or if it was not rewritten for a while.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from bench.files import write_whole
 from bench.sweep.store import Store
 from bench.types import SilobenchError
 
-HEARTBEAT = 2.0  # seconds
+HEARTBEAT = 2.0  # seconds between two writes of a lease
 STALE_AFTER = 3 * HEARTBEAT
 
 
 class Leases:
-    """The leases that this process holds in a store, kept alive in the background until the block ends."""
+    """The leases of this process in a store; a background thread rewrites them until the block ends."""
 
     def __init__(self, store: Store, beat: float = HEARTBEAT) -> None:
         self.store, self.beat = store, beat
@@ -44,9 +44,10 @@ class Leases:
             self.release(run_batch)
 
     def claim(self, run_batch: str, about: Mapping[str, Any]) -> bool:
-        """Take the lease of a run batch unless somebody alive has it; ``about`` says what is trained.
+        """Take the lease of a run batch; return False if a living process holds it.
 
-        Raises :class:`SilobenchError` when it cannot be written (full disk, no permission).
+        ``about`` describes the run batch. Raise :class:`SilobenchError` if the lease cannot be written (full disk, no
+        permission).
         """
         file = _file(self.store, run_batch)
         try:
@@ -60,25 +61,25 @@ class Leases:
         except OSError as error:
             self.release(run_batch)
             raise SilobenchError(
-                f"{file}: cannot be written ({error.strerror}); mend that and repeat the command"
+                f"{file}: cannot be written ({error.strerror}); fix this and repeat the command"
             ) from error
         return True
 
     def note(self, run_batch: str, **progress: Any) -> None:
-        """Say in the lease how far its run batch has come (at the next heartbeat)."""
+        """Set the progress of a run batch in its lease, which is written at the next heartbeat."""
         with self._guard:
             if run_batch in self._held:
                 self._held[run_batch] |= progress
 
     def release(self, run_batch: str) -> None:
         with self._guard:
-            if self._held.pop(run_batch, None) is not None:  # else it is somebody else's
+            if self._held.pop(run_batch, None) is not None:  # otherwise another process holds it
                 _file(self.store, run_batch).unlink(missing_ok=True)
 
     def _keep_alive(self) -> None:
         while not self._over.wait(self.beat):
             for run_batch in list(self._held):
-                with suppress(OSError):  # a full disk: the work goes on, another process may begin the same
+                with suppress(OSError):  # a full disk: training continues, another process may train the same
                     self._write(run_batch)
 
     def _write(self, run_batch: str) -> None:
@@ -88,7 +89,7 @@ class Leases:
 
 
 def active_leases(store: Store) -> list[dict[str, Any]]:
-    """What is being trained now, by whom and how far it has come."""
+    """Return the leases of living processes: what they train, and their progress."""
     files = sorted((store.path / "leases").glob("*.json"))
     found = ((file, _read(file)) for file in files)
     return [lease for file, lease in found if lease is not None and _alive(lease, file)]
@@ -99,17 +100,18 @@ def _file(store: Store, run_batch: str) -> Path:
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    """The lease in ``file``; None where there is none or it cannot be read, and then it counts for nothing."""
+    """Return the lease in ``file``; None if there is none or it is not valid."""
     try:
         lease: dict[str, Any] = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
-    kinds = {"pid": int, "started": str | None, "host": str, "boot": str, "begun": float}
-    whole = isinstance(lease, dict) and all(isinstance(lease.get(key, ...), kind) for key, kind in kinds.items())
-    return lease if whole and lease["pid"] > 0 else None
+    types = {"pid": int, "started": str | None, "host": str, "boot": str, "begun": float}
+    valid = isinstance(lease, dict) and all(isinstance(lease.get(key, ...), kind) for key, kind in types.items())
+    return lease if valid and lease["pid"] > 0 else None
 
 
 def _alive(lease: Mapping[str, Any], file: Path, now: Callable[[], float] = time.time) -> bool:
+    """Tell whether the holder of a lease is alive: by its process on this machine, else by the age of the file."""
     me = _holder()
     if (lease["host"], lease["boot"]) == (me["host"], me["boot"]):
         return _runs(lease["pid"], lease["started"])
@@ -120,9 +122,9 @@ def _alive(lease: Mapping[str, Any], file: Path, now: Callable[[], float] = time
 
 
 def _holder() -> dict[str, Any]:
-    """This process: its number, when it was started, its machine, and the machine's start.
+    """Return the identity of this process: its id and start time, and those of its machine.
 
-    Containers count processes for themselves, and may share their machine's name; each is as good as a machine.
+    Containers have their own process ids and may share a host name, so each container counts as a machine.
     """
     boot = ""
     with suppress(OSError):
@@ -132,25 +134,25 @@ def _holder() -> dict[str, Any]:
 
 
 def _runs(pid: int, started: str | None) -> bool:
-    """Whether the process is there: not dead and unburied, and not another one that was given its number."""
+    """Tell whether the process is running: not a zombie, and not a later process with the same id."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True
-    state = _state(pid)
-    return not state or (state[0] != "Z" and started in (None, _started(pid)))
+    fields = _stat(pid)
+    return not fields or (fields[0] != "Z" and started in (None, _started(pid)))
 
 
 def _started(pid: int) -> str | None:
-    """When the process was started, in the kernel's ticks; None where nobody says."""
-    state = _state(pid)
-    return state[19] if state else None
+    """Return the start time of a process in clock ticks; None if the system does not report it."""
+    fields = _stat(pid)
+    return fields[19] if fields else None
 
 
-def _state(pid: int) -> list[str]:
-    """What the kernel says of a process after its name; empty where it says nothing."""
+def _stat(pid: int) -> list[str]:
+    """Return the fields of ``/proc/<pid>/stat`` after the name; an empty list on other systems."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return []

@@ -1,4 +1,4 @@
-"""Which runs are trained together: run batches, each the full product of some settings and some seeds."""
+"""Division of runs into run batches: each is the full product of some settings and some seeds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 from bench.types import RunSpec, content_hash
 
-# What an interruption may cost: a run batch is kept as a whole or not at all. Stacking gains little beyond this,
+# A run batch is recorded as a whole or not at all, so this limits the loss at an interruption. Larger stacks are
+# hardly faster.
 MAX_BATCH_RUNS = 500
-# and nothing for large inputs: numbers of one sample times runs. Such runs are better spread over workers.
+# Limit of (numbers in one sample) x runs: stacking does not speed up large inputs, which workers share better.
 MAX_BATCH_NUMBERS = 2**15
-# Where each seed has data of its own, all of them are in memory at once.
+# If each seed has its own data, the data of all seeds of a run batch are in memory at once.
 MAX_FEDERATIONS = 26
 
 SettingKey = tuple[tuple[str, float], ...]
@@ -23,7 +24,7 @@ SettingKey = tuple[tuple[str, float], ...]
 class PlannedBatch:
     """Runs that differ in settings and seeds only; ``runs`` has all seeds of the first setting first.
 
-    With ``rungs`` (numbers of rounds) the worse settings are dropped at each of them, see bench.sweep.search.
+    With ``rungs`` (numbers of rounds) the worst settings are dropped at each rung, see :mod:`bench.train.halving`.
     """
 
     settings: tuple[dict[str, float], ...]
@@ -34,22 +35,25 @@ class PlannedBatch:
 
     @cached_property
     def name(self) -> str:
-        """The hash of the runs' hashes: what its file of records and its lease are called."""
-        return name([run.hash for run in self.runs])
+        """The hash of the runs' hashes, which names the file of records and the lease."""
+        return batch_name([run.hash for run in self.runs])
 
     @property
     def first(self) -> tuple[RunSpec, ...]:
-        """The runs of the first setting, one for each seed: what they see is all that the run batch sees."""
+        """The runs of the first setting, one per seed; together they use all data of the run batch."""
         return self.runs[: len(self.seeds)]
 
     def part(self, settings: slice, seeds: slice) -> PlannedBatch:
-        """The run batch of some of its settings and seeds."""
+        """Return the run batch of some of the settings and seeds."""
         rows = range(0, len(self.runs), len(self.seeds))[settings]
         runs = tuple(run for first in rows for run in self.runs[first : first + len(self.seeds)][seeds])
         return replace(self, settings=self.settings[settings], seeds=self.seeds[seeds], runs=runs)
 
     def halves(self) -> tuple[PlannedBatch, ...]:
-        """Two run batches of half the settings, or the seeds of a single setting; empty if it is one run or a race."""
+        """Return two run batches of half the settings, or half the seeds of a single setting.
+
+        Return nothing for a single run, and with rungs, where settings must be compared with each other.
+        """
         if len(self.runs) == 1 or self.rungs:
             return ()
         whole = slice(None)
@@ -60,21 +64,22 @@ class PlannedBatch:
         return self.part(whole, slice(cut)), self.part(whole, slice(cut, None))
 
 
-def name(runs: Iterable[str]) -> str:
+def batch_name(runs: Iterable[str]) -> str:
+    """Return the name of the run batch with these hashes of runs."""
     return content_hash({"runs": list(runs)})
 
 
 def with_rounds(run: RunSpec, rounds: int) -> RunSpec:
-    """The run with a budget of so many rounds."""
+    """Return the run with a budget of ``rounds``."""
     return run if rounds == run.budget.rounds else replace(run, budget=replace(run.budget, rounds=rounds))
 
 
 def plan(runs: Iterable[RunSpec], finished: Collection[str] = (), *, sample: int = 1) -> list[PlannedBatch]:
-    """Pack ``runs`` into run batches and leave out those of which all are ``finished`` (hashes).
+    """Divide ``runs`` into run batches; leave out run batches whose runs are all ``finished`` (hashes).
 
-    ``sample`` counts the numbers of one input. The packing depends on all of ``runs``, not on their order and not on
-    what is finished: an interrupted study goes on with the run batches that an uncut one has. Only a run batch that
-    is finished in part, by another study, is packed anew without these runs.
+    ``sample`` is the count of numbers in one input. The division depends on all of ``runs``, neither on their order nor
+    on the finished runs, so an interrupted study continues with the run batches of an uninterrupted one. Only if
+    another study has finished a part of a run batch, its other runs are divided again.
     """
     run_batches = []
     for whole in _pack(runs, sample):
@@ -85,13 +90,13 @@ def plan(runs: Iterable[RunSpec], finished: Collection[str] = (), *, sample: int
 
 
 def _pack(runs: Iterable[RunSpec], sample: int) -> list[PlannedBatch]:
-    """Settings that have the same seeds go together, in ascending order, as many as a run batch holds."""
-    kinds: dict[str, dict[SettingKey, dict[int, RunSpec]]] = {}
+    """Group settings with the same seeds, in ascending order, up to the limits of a run batch."""
+    groups: dict[str, dict[SettingKey, dict[int, RunSpec]]] = {}
     for run in runs:
         setting = tuple(sorted(run.hyperparameters.items()))
-        kinds.setdefault(_kind(run), {}).setdefault(setting, {})[run.seed] = run
+        groups.setdefault(_common(run), {}).setdefault(setting, {})[run.seed] = run
     run_batches = []
-    for _, members in sorted(kinds.items()):
+    for _, members in sorted(groups.items()):
         together: dict[tuple[int, ...], list[SettingKey]] = {}
         for setting in sorted(members):
             together.setdefault(tuple(sorted(members[setting])), []).append(setting)
@@ -109,8 +114,8 @@ def _pack(runs: Iterable[RunSpec], sample: int) -> list[PlannedBatch]:
     return run_batches
 
 
-def _kind(run: RunSpec) -> str:
-    """What runs of one run batch have in common; data that follow the seed differ in these options only."""
+def _common(run: RunSpec) -> str:
+    """Return a hash of everything that the runs of one run batch share; data may differ in options set by the seed."""
     by_seed = run.data["by_seed"]
     options = {name: value for name, value in run.data["options"].items() if name not in by_seed}
     shared: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Run batches trained and kept: claimed, handed to an executor, recorded; whatever ends one leaves the others alone."""
+"""The runner: claims run batches, passes them to an executor and records them; a failure affects its run batch only."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from bench.sweep.store import Store
 from bench.types import SilobenchError
 
 Event = dict[str, Any]
-POLL = 0.5  # seconds between two looks at what another process is training
+POLL = 0.5  # seconds between two checks of leases that other processes hold
+ATTEMPTS = 2  # of a run batch whose worker dies, before it is split
 
 
 class StoppedError(SilobenchError):
-    """Training was asked to stop, and did so with every finished run on record."""
+    """Training stopped on request; every finished run is recorded."""
 
     status: ClassVar[int] = 130
 
 
 class FailedError(SilobenchError):
-    """Some run batches failed; all others are on record."""
+    """Some run batches failed; all others are recorded."""
 
     status: ClassVar[int] = 1
 
 
 @dataclass
 class Runner:
-    """Trains run batches with an executor; ``tell`` hears of everything that happens, ``stop`` ends it between them.
+    """Trains run batches with an executor; ``tell`` receives events, and setting ``stop`` ends it between run batches.
 
-    The executor is made for the first run batches and kept until the block ends, so that the workers of a search that
-    asks for settings in batches, and what they have loaded, last for all of them.
+    The executor is made for the first run batches and kept until the block ends. A search that asks for settings in
+    several batches so keeps its workers, and the data that they have loaded.
 
-    Events are dictionaries with the key "event": "planned" (run batches, runs), "begun", "round" (round, rounds,
-    loss), "finished" (runs, diverged, seconds), "split" and "failed" (error), all but the first with the "run batch"
-    and what it is ("text").
+    Events are dictionaries with the key "event": "note" (text), "planned" (run_batches, runs), "begun" (runs), "round"
+    (round, rounds, loss), "finished" (runs, diverged, seconds), "split" and "failed" (error). The last five have
+    the name of the run batch ("run_batch"), and all of these but "round" its description ("text").
     """
 
     make_executor: Callable[[Progress], Executor]
@@ -58,27 +59,27 @@ class Runner:
         self._close()
 
     def train(self, run_batches: Sequence[PlannedBatch], store: Store) -> None:
-        """Train and record every run batch that no other process trains; wait for those.
+        """Train and record every run batch that no other process trains; wait for the others.
 
-        Raises :class:`StoppedError` and :class:`FailedError`, and :class:`SilobenchError` when records cannot be kept.
+        Raise :class:`StoppedError`, :class:`FailedError`, or :class:`SilobenchError` if records cannot be written.
         """
         runs = sum(len(run_batch.runs) for run_batch in run_batches)
         self.tell({"event": "planned", "run_batches": len(run_batches), "runs": runs})
         with Leases(store) as self._leases:
             self._executor = self._executor or self.make_executor(self._progress)
-            work = _Round(self, run_batches, store, self._leases, self._executor)
+            queue = _Queue(self, run_batches, store, self._leases, self._executor)
             try:
-                work.run()
+                queue.run()
             except BaseException:
-                # Before the leases are given back: nobody shall begin what a worker is still at.
+                # Stop the workers before the leases are released, so that no other process starts the same.
                 self._close(now=True)
                 raise
-        if work.left:
-            raise StoppedError("stopped; what is finished is on record, repeat the command to go on")
-        if work.failed:
-            first, error = work.failed[0]
-            others = f"{len(work.failed)} of {len(run_batches)} run batches failed, all others are on record"
-            raise FailedError(f"{others}; the first ({text(first)}): {error}")
+        if queue.unfinished:
+            raise StoppedError("stopped; finished runs are recorded, repeat the command to continue")
+        if queue.failed:
+            first, error = queue.failed[0]
+            failures = f"{len(queue.failed)} of {len(run_batches)} run batches failed, all others are recorded"
+            raise FailedError(f"{failures}; the first failure ({describe(first)}): {error}")
 
     def _progress(self, name: str, finished: int, rounds: int, loss: float | None) -> None:
         assert self._leases is not None
@@ -91,42 +92,42 @@ class Runner:
             executor.close(now=now)
 
 
-class _Round:
-    """What is still to be trained, is being trained, and has failed."""
+class _Queue:
+    """The run batches that wait, are in training, are trained by other processes, or have failed."""
 
     def __init__(
         self, runner: Runner, run_batches: Sequence[PlannedBatch], store: Store, leases: Leases, executor: Executor
     ) -> None:
         self.runner, self.store, self.leases, self.executor = runner, store, leases, executor
-        self.queue = deque(run_batches)
+        self.waiting = deque(run_batches)
         self.elsewhere: deque[PlannedBatch] = deque()  # trained by other processes
         self.running = 0
-        self.losses: dict[str, int] = {}  # how often a run batch's worker died
+        self.deaths: dict[str, int] = {}  # how often the worker of a run batch died
         self.failed: list[tuple[PlannedBatch, str]] = []
 
     @property
-    def left(self) -> bool:
-        """Whether some run batches are not in work and not ended."""
-        return bool(self.queue or self.elsewhere)
+    def unfinished(self) -> bool:
+        """Whether some run batches have neither started here nor ended."""
+        return bool(self.waiting or self.elsewhere)
 
     def run(self) -> None:
         while True:
             stopped = self.runner.stop.is_set()
-            while self.queue and self.executor.free and not stopped:
-                self._begin(self.queue.popleft())
+            while self.waiting and self.executor.free and not stopped:
+                self._start(self.waiting.popleft())
             if self.running:
-                for done in self.executor.finished(POLL):
-                    self._end(done)
-            elif stopped or not self.left:
+                for result in self.executor.finished(POLL):
+                    self._end(result)
+            elif stopped or not self.unfinished:
                 return
             else:
                 time.sleep(POLL)
-            if not self.queue:
-                self.queue, self.elsewhere = self.elsewhere, self.queue
+            if not self.waiting:
+                self.waiting, self.elsewhere = self.elsewhere, self.waiting
 
-    def _begin(self, run_batch: PlannedBatch) -> None:
-        """Train the run batch, unless it is on record by now or another process has it."""
-        if not self.leases.claim(run_batch.name, {"text": text(run_batch), "runs": len(run_batch.runs)}):
+    def _start(self, run_batch: PlannedBatch) -> None:
+        """Train the run batch, unless it has been recorded meanwhile or another process trains it."""
+        if not self.leases.claim(run_batch.name, {"text": describe(run_batch), "runs": len(run_batch.runs)}):
             self.elsewhere.append(run_batch)
         elif self.store.holds(run_batch.name):
             self.leases.release(run_batch.name)
@@ -135,42 +136,42 @@ class _Round:
             self.executor.submit(run_batch)
             self.running += 1
 
-    def _end(self, done: BatchResult) -> None:
+    def _end(self, result: BatchResult) -> None:
         self.running -= 1
-        run_batch = done.run_batch
-        trace = self._trace(done)
-        if done.records is not None:
-            self.store.write(done.records, seconds=done.seconds, machine=done.machine)
-            diverged = sum(record["status"] == "diverged" for record in done.records)
-            self._tell("finished", run_batch, runs=len(done.records), diverged=diverged, seconds=done.seconds)
-        elif done.lost:
-            self._again(run_batch, done.error or "")
+        run_batch = result.run_batch
+        trace = self._write_trace(result)
+        if result.records is not None:
+            self.store.write(result.records, seconds=result.seconds, machine=result.machine)
+            diverged = sum(record["status"] == "diverged" for record in result.records)
+            self._tell("finished", run_batch, runs=len(result.records), diverged=diverged, seconds=result.seconds)
+        elif result.lost:
+            self._retry(run_batch, result.error or "")
         else:
-            self._fail(run_batch, (done.error or "") + (f"; traceback in {trace}" if done.trace else ""))
+            self._fail(run_batch, (result.error or "") + (f"; traceback in {trace}" if result.trace else ""))
         self.leases.release(run_batch.name)
 
-    def _again(self, run_batch: PlannedBatch, error: str) -> None:
-        """A dead worker may have been somebody's mistake once; the second time, or out of memory, half is tried."""
-        died = self.losses[run_batch.name] = self.losses.get(run_batch.name, 0) + 1
-        if died < 2 and "memory" not in error:
-            self.queue.appendleft(run_batch)
+    def _retry(self, run_batch: PlannedBatch, error: str) -> None:
+        """Try again; after :data:`ATTEMPTS` deaths of the worker, or if memory ran out, split the run batch."""
+        deaths = self.deaths[run_batch.name] = self.deaths.get(run_batch.name, 0) + 1
+        if deaths < ATTEMPTS and "memory" not in error:
+            self.waiting.appendleft(run_batch)
         elif halves := run_batch.halves():
             self._tell("split", run_batch, error=error)
-            self.queue.extendleft(reversed(halves))
+            self.waiting.extendleft(reversed(halves))
         else:
-            self._fail(run_batch, f"{error}, and it cannot be halved; give it a machine with more memory")
+            self._fail(run_batch, f"{error}, and the run batch cannot be split; use a machine with more memory")
 
-    def _trace(self, done: BatchResult) -> Path:
-        """The file of the run batch's traceback, which is there for as long as its last attempt ended with one."""
-        file = self.store.path / "failed" / f"{done.run_batch.name}.txt"
+    def _write_trace(self, result: BatchResult) -> Path:
+        """Write the traceback of the run batch to a file, or delete the file of an earlier attempt; return its path."""
+        file = self.store.path / "failed" / f"{result.run_batch.name}.txt"
         try:
-            if done.trace is None:
+            if result.trace is None:
                 file.unlink(missing_ok=True)
             else:
-                write_whole(file, f"{text(done.run_batch)}\n\n{done.trace}".encode())
+                write_whole(file, f"{describe(result.run_batch)}\n\n{result.trace}".encode())
         except OSError as error:
             raise SilobenchError(
-                f"{file}: cannot be written ({error.strerror}); mend that and repeat the command"
+                f"{file}: cannot be written ({error.strerror}); fix this and repeat the command"
             ) from error
         return file
 
@@ -179,11 +180,11 @@ class _Round:
         self._tell("failed", run_batch, error=error)
 
     def _tell(self, event: str, run_batch: PlannedBatch, **more: Any) -> None:
-        self.runner.tell({"event": event, "run_batch": run_batch.name, "text": text(run_batch), **more})
+        self.runner.tell({"event": event, "run_batch": run_batch.name, "text": describe(run_batch), **more})
 
 
-def text(run_batch: PlannedBatch) -> str:
-    """What a run batch is, in a few words."""
+def describe(run_batch: PlannedBatch) -> str:
+    """Return a short description of a run batch."""
     run, settings, seeds = run_batch.runs[0], len(run_batch.settings), len(run_batch.seeds)
     what = f"{run.algorithm['name']} on {run.data['name']}" + (f", {settings} settings" if settings > 1 else "")
     if seeds == 1:

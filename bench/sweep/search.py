@@ -1,8 +1,8 @@
-"""How settings are found: all of a grid, or drawn at random, by TPE, or at random with the worse dropped on the way.
+"""Searches for settings: a full grid, random draws, TPE, or random draws with successive halving.
 
-Drawing is Optuna's, with a sampler seeded anew for every trial from the search's seed, the method and the trial's
-number. What a trial draws so depends on the losses told before and on nothing else, and a search that was cut is
-repeated from the records: it asks for the same settings, finds most of them done, and goes on.
+Optuna draws the settings. Its sampler gets a new seed for every trial, derived from the seed of the search, the name
+of the method and the number of the trial. A draw therefore depends on the earlier losses only, and an interrupted
+search is repeated from the records: it asks for the same settings, finds most of them finished, and continues.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.distributions import BaseDistribution
 
-# TPE draws at random until it has been told so many losses (Optuna's default).
-STARTUP = 10
+# Number of trials that TPE draws at random before it uses their losses (Optuna's default).
+STARTUP_TRIALS = 10
+DIVERGED = 1e30  # the loss reported to Optuna for a diverged run: Optuna accepts no infinite loss
 
 
 class Search:
-    """The settings of one method, asked for in batches, and the losses told of each (infinite for a diverged run)."""
+    """The search of one method: it asks for settings in batches and is told their losses (infinite if diverged)."""
 
     def __init__(self, method: Method) -> None:
         self.method = method
@@ -34,7 +35,7 @@ class Search:
         self._asked: list[Trial] = []
 
     def ask(self) -> list[Setting]:
-        """The settings to try next; empty when all have been."""
+        """Return the settings to try next; an empty list at the end of the search."""
         if self.plan.kind == "grid" or not self.method.axes:
             return [] if self.drawn else self._remember(list(self.method.grid))
         trials = self.plan.trials or 0
@@ -42,10 +43,9 @@ class Search:
         return self._remember([self._draw(len(self.drawn) + i) for i in range(batch)])
 
     def tell(self, losses: Sequence[float]) -> None:
-        """The loss of each setting asked for last."""
+        """Report the loss of each setting of the last batch."""
         for trial, loss in zip(self._asked, losses, strict=False):
-            # Optuna knows no infinite loss; whatever diverged is as bad as can be.
-            self._optuna().tell(trial, loss if math.isfinite(loss) else 1e30)
+            self._optuna().tell(trial, loss if math.isfinite(loss) else DIVERGED)
         self._asked = []
 
     def _remember(self, settings: list[Setting]) -> list[Setting]:
@@ -59,9 +59,9 @@ class Search:
         seed = int(content_hash(identity), 16) % 2**32
         study = self._optuna()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # constant_liar is marked experimental
+            warnings.simplefilter("ignore")  # Optuna marks constant_liar as experimental
             study.sampler = (
-                TPESampler(seed=seed, n_startup_trials=STARTUP, constant_liar=True)
+                TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS, constant_liar=True)
                 if self.plan.kind == "tpe"
                 else RandomSampler(seed=seed)
             )
@@ -79,7 +79,7 @@ class Search:
 
 
 def distributions(method: Method) -> dict[str, BaseDistribution]:
-    """Optuna's word for each axis of a method; of listed values the position in the list is drawn."""
+    """Return Optuna's distribution for each axis of a method; for listed values, the index in the list is drawn."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     made: dict[str, BaseDistribution] = {}
@@ -94,6 +94,6 @@ def distributions(method: Method) -> dict[str, BaseDistribution]:
 
 
 def values(method: Method, drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """The setting that Optuna's parameters stand for."""
+    """Return the setting for parameters drawn by Optuna."""
     axes = method.axes
     return {name: axis[drawn[name]] if isinstance(axis, tuple) else drawn[name] for name, axis in axes.items()}

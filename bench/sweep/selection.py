@@ -1,4 +1,4 @@
-"""Which setting of a search goes into the tables: a named rule that sees validation losses and no score."""
+"""Selection of the setting that the tables show, by a named rule that uses validation losses and no test scores."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """All runs of one method: ``records[i][j]`` is setting i with seed j, None where the run is missing.
+    """All runs of one method: ``records[i][j]`` is the record of setting i with seed j, None if the run is missing.
 
-    ``dropped`` are the settings (by number) whose runs ended before the budget did, at a rung of successive halving.
+    ``dropped`` has the indices of the settings that successive halving dropped before the end of the budget.
     """
 
     method: str
@@ -30,7 +30,7 @@ class SearchResult:
     dropped: frozenset[int] = frozenset()
 
     def along(self, name: str, setting: Mapping[str, Any]) -> dict[float, tuple[Record | None, ...]]:
-        """The runs whose settings equal ``setting`` but for hyper-parameter ``name``, by its value."""
+        """Return the runs whose settings equal ``setting`` except for hyper-parameter ``name``, by its value."""
         rest = {**setting, name: None}
         return {
             tried[name]: records
@@ -40,9 +40,10 @@ class SearchResult:
 
 
 def best_validation(record: Record | None, rounds: int | None = None) -> float:
-    """The lowest aggregated validation loss of all rounds, or of the first ``rounds`` as any longer run has them.
+    """Return the lowest aggregated validation loss of all rounds, or of the first ``rounds``.
 
-    Infinite for a run that is missing, diverged or has none.
+    Return infinity for a run that is missing, diverged or has no validation loss. If the run tuned its models after
+    its last round, and that round is among the first ``rounds``, its loss before tuning counts, as in a longer run.
     """
     if record is None or record["status"] == "diverged":
         return math.inf
@@ -56,9 +57,9 @@ RULES: dict[Rule, Callable[[Record | None], float]] = {"best-val": best_validati
 
 
 def choose(search: SearchResult, rule: Rule = "best-val") -> Chosen:
-    """The setting with the lowest mean over seeds of what ``rule`` measures; the first in grid order wins ties.
+    """Choose the setting with the lowest value of ``rule``, averaged over seeds; the first in grid order wins ties.
 
-    A setting with a missing or diverged run is worse than any without, and one that was dropped is not chosen.
+    A setting with a missing or diverged run is worse than any setting without; dropped settings are not chosen.
     """
     losses = [
         math.inf if number in search.dropped else fmean(map(RULES[rule], records))

@@ -1,4 +1,4 @@
-"""What is to be said of a store: what is being trained, what is finished, and how much of a study that is."""
+"""The status of a store: run batches in training, finished runs, and the progress of a study."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from bench.sweep.store import Record, Store, garbage_collection_paused
 if TYPE_CHECKING:
     from bench.spec import StudySpec
 
-ABOUT = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "host")
+LEASE_KEYS = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "host")
 
 
 def status(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
-    """What is going on in the store, in plain containers, and the records that can be believed by their runs' hashes.
+    """Return the status of the store in plain containers, and its intact records by the hash of their run.
 
-    ``training``: each run batch's lease and for how many seconds it has run. ``finished``: runs, diverged ones among
-    them, run batches, and the seconds that their training took. ``snapshots``: file, bytes, age in seconds.
-    ``failed``: the file with the traceback of each run batch that ended by a fault in the program, and its text.
-    ``damaged``: what is wrong with each file of records that cannot be believed.
+    ``training``: lease of each run batch, with the seconds since its start. ``finished``: counts of runs, diverged runs
+    and run batches, and the seconds of their training. ``snapshots``: file, bytes, age in seconds. ``failed``: file
+    with the traceback of each run batch that ended by an unexpected error, and its first line. ``damaged``: a message
+    for each damaged file of records.
     """
     records, damage = store.read_all()
     now = time.time()
     return {
         "store": str(store.path),
         "training": [
-            {**{key: lease.get(key) for key in ABOUT}, "seconds": round(max(0.0, now - lease["begun"]), 1)}
+            {**{key: lease.get(key) for key in LEASE_KEYS}, "seconds": round(max(0.0, now - lease["begun"]), 1)}
             for lease in active_leases(store)
         ],
         "finished": {
@@ -47,10 +47,9 @@ def status(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
 
 
 def progress(study: StudySpec, records: Mapping[str, Record], root: Path | None) -> dict[str, Any]:
-    """How many runs a study has, and how many are finished and diverged, in all and by method.
+    """Return the counts of a study's runs: all, finished and diverged; in total and by method.
 
-    Equal settings count once. Of a search that asks by what it has found, and is not at its end, nobody knows how many
-    there will be; it counts with as many as it tries.
+    Equal settings count once. An unfinished TPE search may still repeat settings, so all of its trials are counted.
     """
     from bench.sweep.study import recorded
 
@@ -58,28 +57,33 @@ def progress(study: StudySpec, records: Mapping[str, Record], root: Path | None)
     with garbage_collection_paused():
         searches = recorded(study, records, root)
     for name, search in searches.items():
-        there = [record for seeds in search.records for record in seeds if record is not None]
-        known = study.methods[name].search.kind != "tpe" or len(there) == len(search.settings) * len(search.seeds)
+        finished = [record for seeds in search.records for record in seeds if record is not None]
+        known = study.methods[name].search.kind != "tpe" or len(finished) == len(search.settings) * len(search.seeds)
         settings = len(search.settings) if known else study.methods[name].tried
-        methods[name] = {"runs": settings * len(search.seeds), "finished": len(there), "diverged": diverged(there)}
+        methods[name] = {
+            "runs": settings * len(search.seeds),
+            "finished": len(finished),
+            "diverged": diverged(finished),
+        }
     totals = {key: sum(method[key] for method in methods.values()) for key in ("runs", "finished", "diverged")}
     return {"file": str(study.file), "title": study.title, **totals, "methods": methods}
 
 
 def diverged(records: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of diverged runs."""
     return sum(record["status"] == "diverged" for record in records)
 
 
-def _of_files(folder: Path, names: str, look: Callable[[Path], dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What is to be seen of each file; one that vanishes meanwhile is of a run batch that has ended."""
+def _of_files(folder: Path, names: str, describe: Callable[[Path], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Describe each file with ``describe``; skip files that vanish because their run batch ends meanwhile."""
     for file in sorted(folder.glob(names)):
         with suppress(FileNotFoundError):
-            yield look(file)
+            yield describe(file)
 
 
 def _snapshot(now: float, file: Path) -> dict[str, Any]:
-    known = file.stat()
-    return {"file": file.name, "bytes": known.st_size, "age": round(max(0.0, now - known.st_mtime), 1)}
+    stat = file.stat()
+    return {"file": file.name, "bytes": stat.st_size, "age": round(max(0.0, now - stat.st_mtime), 1)}
 
 
 def _failure(file: Path) -> dict[str, Any]:

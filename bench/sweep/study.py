@@ -1,25 +1,22 @@
-"""A study, run: settings asked for, what the store lacks trained and kept, all runs handed back by method."""
+"""Running a study: ask for settings, train the runs that the store lacks, and return all runs by method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
-from bench import registry, settings
 from bench.data.files import download
 from bench.data.metadata import Facts, facts
-from bench.spec import Choice, Method, Setting, StudySpec
-from bench.sweep import noted, search
-from bench.sweep.plan import PlannedBatch, plan, with_rounds
+from bench.spec import Choice, StudySpec
+from bench.sweep import noted
+from bench.sweep.method_search import MethodSearch, Records
+from bench.sweep.plan import PlannedBatch, plan
 from bench.sweep.runner import Runner
-from bench.sweep.selection import SearchResult, best_validation
+from bench.sweep.search import STARTUP_TRIALS
+from bench.sweep.selection import SearchResult
 from bench.sweep.store import Store
-from bench.train import halving
-from bench.types import RunSpec, SpecError, content_hash, nearest
+from bench.types import SpecError, content_hash, nearest
 
-Records = Mapping[str, Mapping[str, Any]]
 Lookup = Callable[[Choice], Facts]
 
 
@@ -31,25 +28,27 @@ def run_study(
     root: Path | None = None,
     runner: Runner | None = None,
 ) -> dict[str, SearchResult]:
-    """Train what ``store`` lacks of the study, or of the ``methods`` named, and return their runs by method.
+    """Train the runs of the study, or of the given ``methods``, that ``store`` lacks; return all runs by method.
 
-    Without a ``runner`` nothing is trained or downloaded, and only what the store holds is returned. Everything asked
-    for is checked before anything is trained. Run batches are kept one by one, so that the same call after an
-    interruption goes on with the next. Records do not depend on the order of methods.
+    Without a ``runner``, train and download nothing and return what the store has. The whole study is checked before
+    any training. Each run batch is recorded when it ends, so the same call after an interruption continues with the
+    next one. Records do not depend on the order of methods.
     """
     records = store.records()
     if runner is None:
         return recorded(study, records, root, methods)
     noted.note(store.path, study.file)
-    askers = _askers(study, methods, root)
-    while asked := [asker for asker in askers if asker.ask(records)]:
-        run_batches = _run_batches(asked, records)
+    searches = _searches(study, methods, root)
+    for note in notes(study, methods):
+        runner.tell({"event": "note", "text": note})
+    while asking := [search for search in searches if search.ask()]:
+        run_batches = _run_batches(asking, records)
         if run_batches:
             runner.train(run_batches, store)
             records = store.records()
-        for asker in asked:
-            asker.tell(records)
-    return {asker.method.name: asker.search(records) for asker in askers}
+        for search in asking:
+            search.tell(records)
+    return {search.method.name: search.result(records) for search in searches}
 
 
 def recorded(
@@ -59,44 +58,53 @@ def recorded(
     methods: Collection[str] | None = None,
     metadata: Lookup | None = None,
 ) -> dict[str, SearchResult]:
-    """Return the runs of a study by method as far as they are among the ``records``, without training or downloads.
+    """Return the runs of a study by method, as far as ``records`` has them; train and download nothing.
 
     ``metadata`` describes the data sets; without it the raw data below ``root`` are read.
     """
     with download.forbidden("looking at records"):
-        askers = _askers(study, methods, root, metadata)
-        while asked := [asker for asker in askers if asker.ask(records)]:
-            # What is asked for next depends on these; what is there of them is all there is to show.
-            if any(asker.missing(records) for asker in asked if not asker.asks_once):
+        searches = _searches(study, methods, root, metadata)
+        while asking := [search for search in searches if search.ask()]:
+            # The next settings depend on records that are missing: there is nothing more to return.
+            if any(search.missing(records) for search in asking if not search.asks_once):
                 break
-            for asker in asked:
-                asker.tell(records)
-    return {asker.method.name: asker.search(records) for asker in askers}
+            for search in asking:
+                search.tell(records)
+    return {search.method.name: search.result(records) for search in searches}
 
 
 def run_batches(study: StudySpec, records: Records, root: Path | None = None) -> tuple[list[PlannedBatch], int]:
-    """What a study has still to train, and how many runs that and what is finished of it are.
+    """Return the run batches that a study still has to train, and the number of all its runs.
 
-    A search that asks by what it has found is told that nothing was: its later settings stand for others.
+    A TPE search is told that missing runs diverged: its later settings are placeholders for the real ones.
     """
-    askers, planned = _askers(study, None, root), []
-    while asked := [asker for asker in askers if asker.ask(records)]:
-        planned += _run_batches(asked, records)
-        for asker in asked:
-            asker.tell(records)
+    searches, planned = _searches(study, None, root), []
+    while asking := [search for search in searches if search.ask()]:
+        planned += _run_batches(asking, records)
+        for search in asking:
+            search.tell(records)
     return planned, study.runs(study.methods)
 
 
-def _askers(
+def notes(study: StudySpec, methods: Collection[str] | None = None) -> Iterator[str]:
+    """Yield a line for each TPE search with so few trials that all of them are drawn at random."""
+    for name, method in study.methods.items():
+        trials = method.search.trials or 0
+        if (methods is None or name in methods) and method.search.kind == "tpe" and trials <= STARTUP_TRIALS:
+            what = f"all {trials} trials are drawn at random; TPE uses losses from trial {STARTUP_TRIALS + 1} on"
+            yield f"{study.file}: methods.{name}: {what}, so set search.trials higher or search.kind = 'random'"
+
+
+def _searches(
     study: StudySpec, methods: Collection[str] | None, root: Path | None, metadata: Lookup | None = None
-) -> list[_MethodSearch]:
-    look = _DataMetadata(study, metadata or (lambda data: facts(data.name, root, data.options)))
+) -> list[MethodSearch]:
+    known = _StudyMetadata(study, metadata or (lambda data: facts(data.name, root, data.options)))
     wanted = [method for method in study.methods.values() if methods is None or method.name in methods]
-    return [_MethodSearch(study, method, look) for method in wanted]
+    return [MethodSearch(study, method, known) for method in wanted]
 
 
-class _DataMetadata:
-    """The facts of a study's data sets, each asked for once."""
+class _StudyMetadata:
+    """The metadata of a study's data sets, each read once and checked against the study's metrics."""
 
     def __init__(self, study: StudySpec, metadata: Lookup) -> None:
         self.study, self.metadata = study, metadata
@@ -110,138 +118,21 @@ class _DataMetadata:
         return self._known[key]
 
 
-class _MethodSearch:
-    """A method's search, with the runs behind its settings."""
-
-    def __init__(self, study: StudySpec, method: Method, look: _DataMetadata) -> None:
-        self.study, self.method, self.look = study, method, look
-        self._search = search.Search(method)
-        self._batch: list[Setting] = []
-        self.runs: list[list[RunSpec]] = []  # by setting and seed
-        self.sample = 1
-        first = method.at((method.grid or ({},))[0] if method.search.kind == "grid" else method.fixed)
-        try:
-            _ = first.numbers
-        except SpecError as error:
-            raise SpecError(f"{study.file}: methods.{method.name}: {error}") from None
-        self.rungs = (
-            halving.rungs(method.search.first or 1, method.budget.rounds, method.search.reduction)
-            if method.search.kind == "halving" and method.axes
-            else ()
-        )
-        if self.rungs and (several := [name for name in method.axes if "." in name]):
-            what = f"{several[0]} makes run batches of several kinds, and halving drops settings of one"
-            raise SpecError(f"{study.file}: methods.{method.name}: {what}; search it with kind = 'random'")
-
-    @property
-    def asks_once(self) -> bool:
-        return self.method.search.kind != "tpe"
-
-    def ask(self, records: Records) -> bool:
-        """Whether there are settings to try; their runs are then the last of :attr:`runs`."""
-        self._batch = self._search.ask()
-        self.runs += [self._runs(self.method.at(setting)) for setting in self._batch]
-        return bool(self._batch)
-
-    def _runs(self, method: Method) -> list[RunSpec]:
-        """The runs of a method with one setting, by seed."""
-        algorithm = _filled("algorithms", method.algorithm.name, method.algorithm.options)
-        name = settings.fitting(method.algorithm.name, method.model.name)
-        model, numbers = _filled("models", name, method.model.options), method.numbers
-
-        def run(seed: int) -> RunSpec:
-            data = method.data_of(seed)
-            known = self.look(data)
-            self.sample = max(self.sample, known.sample)
-            shown = {"name": data.name, "options": dict(known.options), "fingerprint": known.fingerprint}
-            return RunSpec({**shown, "by_seed": method.by_seed}, algorithm, model, numbers, method.budget, seed)
-
-        return [run(seed) for seed in self.study.seeds]
-
-    @property
-    def _asked(self) -> list[list[RunSpec]]:
-        """The runs of the settings asked for last, by setting and seed."""
-        return self.runs[len(self.runs) - len(self._batch) :]
-
-    def asked(self) -> list[RunSpec]:
-        return [run for seeds in self._asked for run in seeds]
-
-    def missing(self, records: Records) -> bool:
-        return bool(self.race(records)) if self.rungs else any(run.hash not in records for run in self.asked())
-
-    def race(self, records: Records) -> list[PlannedBatch]:
-        """All settings as one run batch that drops some on the way, unless how it ends is on record."""
-        if self._standing(records) is not None:
-            return []
-        runs = tuple(run for seeds in self.runs for run in seeds)
-        numbers = tuple(dict(seeds[0].hyperparameters) for seeds in self.runs)
-        return [PlannedBatch(numbers, self.study.seeds, runs, self.rungs, self.method.search.reduction)]
-
-    def _standing(self, records: Records) -> list[int] | None:
-        """After how many rounds each setting's runs ended, by what is on record; None if that does not say."""
-        ended = [0] * len(self.runs)
-        alive = list(range(len(self.runs)))
-        for rung in self.rungs:
-            losses = []
-            for number in alive:
-                found = [self._as_ended(run, rung, records) for run in self.runs[number]]
-                if None in found:
-                    return None
-                losses.append(fmean(best_validation(record, rung) for record in found))
-                ended[number] = rung
-            if rung != self.rungs[-1]:
-                alive = [alive[place] for place in halving.survivors(losses, self.method.search.reduction)]
-        return ended
-
-    def _as_ended(self, run: RunSpec, rounds: int, records: Records) -> Mapping[str, Any] | None:
-        """The record of the run that ended at a rung of at least so many ``rounds``."""
-        for rung in self.rungs:
-            if rung >= rounds and (record := records.get(with_rounds(run, rung).hash)) is not None:
-                return record
-        return None
-
-    def tell(self, records: Records) -> None:
-        self._search.tell([fmean(best_validation(records.get(run.hash)) for run in seeds) for seeds in self._asked])
-
-    def search(self, records: Records) -> SearchResult:
-        """Everything tried, each setting once."""
-        ended = (self._standing(records) or [self.rungs[-1]] * len(self.runs)) if self.rungs else []
-        found: dict[str, tuple[Setting, tuple[Mapping[str, Any] | None, ...], bool]] = {}
-        for number, (setting, seeds) in enumerate(zip(self._search.drawn, self.runs, strict=True)):
-            runs = [with_rounds(run, ended[number]) for run in seeds] if ended else seeds
-            shown = {**setting, **seeds[0].hyperparameters}
-            dropped = bool(ended) and ended[number] < self.rungs[-1]
-            found.setdefault(content_hash(shown), (shown, tuple(records.get(run.hash) for run in runs), dropped))
-        kept = list(found.values())
-        return SearchResult(
-            method=self.method.name,
-            settings=tuple(setting for setting, _, _ in kept),
-            seeds=self.study.seeds,
-            records=tuple(of_setting for _, of_setting, _ in kept),
-            dropped=frozenset(number for number, (_, _, dropped) in enumerate(kept) if dropped),
-        )
-
-
-def _run_batches(asked: Sequence[_MethodSearch], records: Records) -> list[PlannedBatch]:
-    packed = [
+def _run_batches(asking: Sequence[MethodSearch], records: Records) -> list[PlannedBatch]:
+    planned = [
         run_batch
-        for sample in sorted({asker.sample for asker in asked})
+        for sample in sorted({search.sample for search in asking})
         for run_batch in plan(
-            [run for asker in asked if asker.sample == sample and not asker.rungs for run in asker.asked()],
+            [run for search in asking if search.sample == sample and not search.rungs for run in search.asked()],
             records,
             sample=sample,
         )
     ]
-    return packed + [run_batch for asker in asked if asker.rungs for run_batch in asker.race(records)]
-
-
-def _filled(kind: registry.Kind, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A name with all its options, defaults included."""
-    return {"name": name, "options": {**registry.defaults(kind, name), **options}}
+    return planned + [run_batch for search in asking if search.rungs for run_batch in search.halving_batch(records)]
 
 
 def _check_metrics(study: StudySpec, data: str, known: Facts) -> None:
     for section in (*study.tables.values(), *study.figures.values()):
         for metric in sorted(section.metrics - set(known.metrics)):
-            raise SpecError(f"{study.file}: {section.id}: {data} is not scored by {metric!r}: "
+            raise SpecError(f"{study.file}: {section.id}: {data} has no metric {metric!r}: "
                             f"{nearest(metric, known.metrics)}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is read off a record: the scores of clients' own models, and the names of all that decided the run."""
+"""Summaries of a record: scores of the clients' own models, mean scores, and the settings of its run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 from bench.sweep.selection import best_validation
 
 Record = Mapping[str, Any]
-
-
-Score = tuple[str, int, str, float | None]  # checkpoint, client, metric, value (None where it is undefined)
+Score = tuple[str, int, str, float | None]  # checkpoint, client, metric, value (None if undefined)
 
 
 def own_scores(record: Record) -> list[Score]:
-    """Each client's own model, tested at home; a pooled run has one model only, which is everybody's own."""
+    """Return the scores of each client's own model on its own test set; a pooled run has one model for all."""
     pooled = len({model for _, model, *_ in record["scores"]}) == 1
     return [
         (checkpoint, client, metric, value)
@@ -26,12 +24,12 @@ def own_scores(record: Record) -> list[Score]:
 
 
 def own_metric(record: Record) -> str | None:
-    """The data set's own metric, its first; None where no client has test samples."""
+    """Return the data set's default metric, which is its first; None if no client has test samples."""
     return record["scores"][0][3] if record["scores"] else None
 
 
 def means(record: Record, metric: str | None) -> dict[str, float | None]:
-    """The mean over clients of each checkpoint that was kept; None where the metric is undefined on all of them."""
+    """Return the mean over clients for each recorded checkpoint; None if the metric is undefined for all clients."""
     defined: dict[str, list[float]] = {}
     for checkpoint, _, name, value in own_scores(record):
         if name == metric:
@@ -40,7 +38,7 @@ def means(record: Record, metric: str | None) -> dict[str, float | None]:
 
 
 def names(record: Record) -> dict[str, Any]:
-    """All that decided a run by the name under which a study sets it: "lr", "model.hidden", "budget.rounds", "seed"."""
+    """Return all settings of a run by their names in a study file: "lr", "model.hidden", "budget.rounds", "seed"."""
     spec = record["spec"]
     parts = ("data", "algorithm", "model")
     named = {part: spec[part]["name"] for part in parts} | spec["hyperparameters"] | {"seed": spec["seed"]}
@@ -50,7 +48,10 @@ def names(record: Record) -> dict[str, Any]:
 
 
 def summary(record: Record) -> dict[str, Any]:
-    """A run in short: ``setting`` are its hyper-parameters, ``loss`` its lowest validation loss, ``scores`` means."""
+    """Return a short form of a run, in plain containers.
+
+    ``setting`` has its hyper-parameters, ``loss`` the lowest validation loss, ``scores`` the means over clients.
+    """
     spec, metric, loss = record["spec"], own_metric(record), best_validation(record)
     return {
         "run": record["run"],

@@ -1,4 +1,4 @@
-"""One run batch, trained: what a worker does, in this process, another one, or on another machine."""
+"""Training of one run batch, as a worker does it: in this process, in another one, or on another machine."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from bench.sweep.plan import MAX_FEDERATIONS, PlannedBatch, with_rounds
 from bench.sweep.store import FORMAT
 from bench.types import DataError, Federation, Outcome, RunSpec, content_hash
 
-Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, best aggregated validation loss so far
-Made = TypeVar("Made")
+# Arguments: rounds finished, rounds, lowest aggregated validation loss so far.
+Tell = Callable[[int, int, float | None], None]
+Value = TypeVar("Value")
 
 
-class RecentCache(Generic[Made]):
-    """What was made of runs' data, as much of it as two run batches need; the oldest is forgotten first."""
+class RecentCache(Generic[Value]):
+    """Values computed from the data of runs, as many as two run batches need; the oldest is dropped first."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Made] = {}
+        self._values: dict[str, Value] = {}
 
-    def of(self, run: RunSpec, make: Callable[[RunSpec], Made]) -> Made:
-        """What was made for a run that sees the same data, or is made now."""
-        if (key := data_key(run)) not in self._made:
-            made = make(run)
-            if len(self._made) >= 2 * MAX_FEDERATIONS:
-                del self._made[next(iter(self._made))]
-            self._made[key] = made
-        return self._made[key]
+    def get(self, run: RunSpec, make: Callable[[RunSpec], Value]) -> Value:
+        """Return the value for the run's data; call ``make`` if it is not in the cache."""
+        if (key := data_key(run)) not in self._values:
+            value = make(run)
+            if len(self._values) >= 2 * MAX_FEDERATIONS:
+                del self._values[next(iter(self._values))]
+            self._values[key] = value
+        return self._values[key]
 
 
 def data_key(run: RunSpec) -> str:
-    """The same for runs that see the same data."""
+    """Return a key that is equal for runs on equal data."""
     return content_hash(dict(run.data))
 
 
@@ -46,7 +47,7 @@ _loaded: RecentCache[Federation] = RecentCache()
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Where a worker finds and keeps things: raw data, and the snapshots of what is running."""
+    """The folders of a worker: raw data (``root``) and ``snapshots``; and how often it writes a snapshot."""
 
     root: Path | None
     snapshots: Path | None
@@ -54,21 +55,24 @@ class WorkerSettings:
     every_seconds: float = 300.0
 
     def federation(self, run: RunSpec) -> Federation:
-        """The run's data, loaded once for all run batches that see them; a fingerprint that differs is an error."""
-        return _loaded.of(run, partial(load, self.root))
+        """Return the run's data, loaded once for all run batches on them; raise :class:`DataError` if they changed."""
+        return _loaded.get(run, partial(load, self.root))
 
 
 def train(
-    run_batch: PlannedBatch, site: WorkerSettings, tell: Tell = lambda finished, rounds, best: None
+    run_batch: PlannedBatch, worker: WorkerSettings, tell: Tell = lambda finished, rounds, best: None
 ) -> list[dict[str, Any]]:
-    """The records of all runs of the run batch, in its order; of one with rungs, those of settings as they ended."""
+    """Return the records of all runs of the run batch, in its order.
+
+    With rungs, a setting that was dropped has the records of a run that ends at the rung.
+    """
     from bench.native import keep_freed_memory
     from bench.train import engine
     from bench.train.snapshots import Keeping
 
     common = run_batch.runs[0]
-    federations = [site.federation(run) for run in run_batch.first]
-    keeping = Keeping(site.snapshots, site.every_rounds, site.every_seconds) if site.snapshots else None
+    federations = [worker.federation(run) for run in run_batch.first]
+    keeping = Keeping(worker.snapshots, worker.every_rounds, worker.every_seconds) if worker.snapshots else None
     keep_freed_memory()
     with _one_thread():
         trained = engine.run(
@@ -86,18 +90,18 @@ def train(
             tell=tell,
         )
     return [
-        record(_as_ended(run, outcome), outcome, federations[number % len(federations)])
+        record(_as_trained(run, outcome), outcome, federations[number % len(federations)])
         for number, (run, outcome) in enumerate(zip(run_batch.runs, trained.outcomes, strict=True))
     ]
 
 
-def _as_ended(run: RunSpec, outcome: Outcome) -> RunSpec:
-    """The run that was really made: a setting dropped at a rung is a run of so many rounds."""
+def _as_trained(run: RunSpec, outcome: Outcome) -> RunSpec:
+    """Return the run with the rounds that were trained: a setting dropped at a rung has fewer."""
     return with_rounds(run, len(outcome.validation))
 
 
 def load(root: Path | None, run: RunSpec) -> Federation:
-    """The run's data from their files; raises :class:`DataError` where they are not those that it was planned with."""
+    """Return the run's data, read from their files; raise :class:`DataError` if they changed since planning."""
     loaded = load_dataset(run.data["name"], root, **run.data["options"])
     if loaded.fingerprint != run.data["fingerprint"]:
         what = f"{run.data['name']}: the data have changed since the study was planned"
@@ -108,7 +112,7 @@ def load(root: Path | None, run: RunSpec) -> Federation:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One torch thread: faster for small models, and the same sums whatever the number of cores."""
+    """Use one torch thread: faster for small models, and the same sums for any number of cores."""
     import torch
 
     threads = torch.get_num_threads()
@@ -120,7 +124,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, Any]:
-    """What is kept of one run: plain containers, and nothing (time, machine) that differs when it is repeated."""
+    """Return the record of one run in plain containers, without times or machines: repeated runs give equal records."""
     untuned = {} if outcome.untuned is None else {"untuned": outcome.untuned}
     return {
         "format": FORMAT,

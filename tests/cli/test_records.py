@@ -143,7 +143,7 @@ def test_damage_is_named_and_the_rest_is_shown(silobench, store):
         status, out, err = silobench(command)
         assert status == 2
         assert err.count("\n") == 1
-        assert ", line 2: cut short, its sha256 is " in err
+        assert ", line 2: truncated, its sha256 is " in err
         assert "fedavg" in out or "3 runs in 1 run batch, 1 diverged" in out
     assert silobench("export", "--to", "csv", "out")[0] == 2
     assert snapshot(store) == before

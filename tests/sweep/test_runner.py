@@ -141,7 +141,8 @@ def test_a_failing_run_batch_leaves_the_others_alone(store):
     with pytest.raises(FailedError) as error:
         train(Scripted(end), RUN_BATCHES, store, events.append)
     assert str(error.value) == (
-        "1 of 3 run batches failed, all others are on record; the first (fedavg on digits, 2 seeds): no such thing"
+        "1 of 3 run batches failed, all others are recorded; "
+        "the first failure (fedavg on digits, 2 seeds): no such thing"
     )
     assert error.value.status == 1
     assert recorded(store) == once(RUN_BATCHES[0], RUN_BATCHES[2])
@@ -172,7 +173,7 @@ def test_a_traceback_that_cannot_be_kept_is_a_line(store):
     store.path.mkdir()
     (store.path / "failed").touch()
     executor = Scripted(lambda run_batch: BatchResult(run_batch, error="KeyError: 'lr'", trace="Traceback"))
-    with pytest.raises(SilobenchError, match=r"failed/\w+\.txt: cannot be written \(.+\); mend that"):
+    with pytest.raises(SilobenchError, match=r"failed/\w+\.txt: cannot be written \(.+\); fix this"):
         train(executor, RUN_BATCHES[:1], store)
 
 
@@ -188,7 +189,9 @@ def culprit(error: str):
 
 def test_a_lost_worker_s_run_batch_is_tried_again_then_by_halves(store):
     executor = Scripted(culprit("a worker died"))
-    with pytest.raises(FailedError, match=r"a worker died, and it cannot be halved; give it a machine with more mem"):
+    with pytest.raises(
+        FailedError, match=r"a worker died, and the run batch cannot be split; use a machine with more mem"
+    ):
         train(executor, [GRID], store)
     tried = [[(run.hyperparameters["lr"], run.seed) for run in each.runs] for each in executor.begun]
     low, high = RUNS[:2], RUNS[2:]
@@ -198,7 +201,7 @@ def test_a_lost_worker_s_run_batch_is_tried_again_then_by_halves(store):
 
 def test_out_of_memory_is_not_tried_again_but_by_halves_at_once(store):
     executor, events = Scripted(culprit("out of memory")), []
-    with pytest.raises(FailedError, match="out of memory, and it cannot be halved"):
+    with pytest.raises(FailedError, match="out of memory, and the run batch cannot be split"):
         train(executor, [GRID], store, events.append)
     assert [len(each.runs) for each in executor.begun] == [4, 2, 2, 1, 1]
     assert [event["event"] for event in events].count("split") == 2
@@ -215,12 +218,12 @@ def test_one_lost_worker_costs_one_more_attempt(store):
     assert recorded(store) == once(*RUN_BATCHES)
 
 
-def test_a_race_of_settings_is_not_halved(store):
-    race = replace(GRID, rungs=(1, 2), reduction=2)
+def test_a_run_batch_with_rungs_is_not_split(store):
+    halving = replace(GRID, rungs=(1, 2), reduction=2)
     executor = Scripted(culprit("out of memory"))
-    with pytest.raises(FailedError, match="cannot be halved"):
-        train(executor, [race], store)
-    assert executor.begun == [race]
+    with pytest.raises(FailedError, match="cannot be split"):
+        train(executor, [halving], store)
+    assert executor.begun == [halving]
 
 
 def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):

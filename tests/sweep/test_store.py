@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.sweep.plan import name
+from bench.sweep.plan import batch_name
 from bench.sweep.store import FORMAT, Store
 from bench.types import DataError, SilobenchError
 
@@ -76,7 +76,7 @@ def intact(tmp_path_factory):
 @pytest.fixture(scope="module", params=[FORMAT, 1])
 def either(request, intact):
     """A file of records of the format that is written, or of the first."""
-    return intact if request.param == FORMAT else (f"{name(run_of(line) for line in lines())}.jsonl", FORMAT_1)
+    return intact if request.param == FORMAT else (f"{batch_name(run_of(line) for line in lines())}.jsonl", FORMAT_1)
 
 
 def lines() -> list[bytes]:
@@ -119,7 +119,7 @@ def test_any_cut_is_found(tmp_path_factory, either, data):
     place = data.draw(st.integers(0, len(content) - 1))
     message = damaged(tmp_path_factory.mktemp("cut"), name, content[:place])
     whole_lines = place == 0 or content[place - 1 : place] == b"\n"
-    assert ("lines are missing" if whole_lines else f"line {content[:place].count(10) + 1}: cut short") in message
+    assert ("lines are missing" if whole_lines else f"line {content[:place].count(10) + 1}: truncated") in message
 
 
 @given(st.integers(0, 10), st.integers(0, 10), st.data())
@@ -147,7 +147,7 @@ def test_a_lost_a_foreign_and_a_swapped_line_are_found(tmp_path, intact):
     lines = content.splitlines(keepends=True)
     for number, kept in enumerate((lines[:2], [*lines, lines[0]], lines[::-1])):
         (tmp_path / str(number)).mkdir()
-        assert "lines are missing or foreign" in damaged(tmp_path / str(number), name, b"".join(kept))
+        assert "lines are missing or misplaced" in damaged(tmp_path / str(number), name, b"".join(kept))
 
 
 def test_a_file_that_cannot_be_read_is_named(store):
@@ -187,7 +187,7 @@ def test_records_of_a_later_format_are_refused(store):
 def test_records_of_the_first_format_are_read_under_their_own_names(store):
     (store.path / "records").mkdir(parents=True)
     for line in lines():
-        (store.path / "records" / f"{name([run_of(line)])}.jsonl").write_bytes(line)
+        (store.path / "records" / f"{batch_name([run_of(line)])}.jsonl").write_bytes(line)
     records = store.records()
     assert sorted(records) == sorted(map(run_of, lines()))
     for line in lines():

@@ -189,9 +189,7 @@ def test_a_record_holds_every_hyperparameter_and_gives_its_run_again(study, tmp_
 
 def test_a_metric_the_data_do_not_have_is_refused_before_training(study, tmp_path, trained):
     table = '[[tables]]\nid = "t"\nmetric = "acuracy"\nrows = [{{ method = "A", of = "fedavg" }}]\n'
-    with pytest.raises(
-        SpecError, match=r"study0.toml: t: digits is not scored by 'acuracy': did you mean 'accuracy'\?"
-    ):
+    with pytest.raises(SpecError, match=r"study0.toml: t: digits has no metric 'acuracy': did you mean 'accuracy'\?"):
         run_study(study(FEDAVG, table), Store(tmp_path / "runs"))
     assert trained == []
 
@@ -264,6 +262,17 @@ def test_a_drawn_search_asks_the_same_again_and_goes_on_where_it_was_cut(study, 
     assert run_study(searched, cut) == {"fedavg": found}
     assert contents(cut) == contents(uncut)
     assert running.run_study(searched, cut) == {"fedavg": found}
+
+
+@pytest.mark.parametrize(("kind", "trials", "noted"), [("tpe", 10, True), ("tpe", 11, False), ("random", 4, False)])
+def test_a_tpe_search_without_a_trial_after_its_random_ones_is_noted(study, tmp_path, trained, kind, trials, noted):
+    searched = study(RANGE, f'[search]\nkind = "{kind}"\ntrials = {trials}\n')
+    events: list[dict] = []
+    with Runner(lambda told: InProcessExecutor(WorkerSettings(None, None), told), events.append) as runner:
+        running.run_study(searched, Store(tmp_path / "runs"), runner=runner)
+    notes = [event["text"] for event in events if event["event"] == "note"]
+    assert [f"methods.fedavg: all {trials} trials are drawn at random" in note for note in notes] == [True] * noted
+    assert list(running.notes(searched)) == notes
 
 
 def test_tpe_learns_from_what_it_is_told(study, tmp_path, trained):

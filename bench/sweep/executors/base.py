@@ -1,7 +1,7 @@
-"""The interface of executors, and how one run batch is trained with its errors turned into a result.
+"""The interface of executors, and the training of one run batch with every error turned into a result.
 
-An executor takes run batches and returns their records, or the reason why there are none, as they finish. It writes
-nothing: the process that started the sweep writes all records to one store.
+An executor trains run batches and returns their records, or the reason why there are none, as they finish. It writes
+no records: the process that started the sweep writes all of them to one store.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from bench.sweep.plan import PlannedBatch
 from bench.sweep.training import WorkerSettings
 from bench.types import SilobenchError
 
-Progress = Callable[[str, int, int, float | None], None]  # run batch, rounds finished, rounds, best loss so far
+# Arguments: name of the run batch, rounds finished, rounds, lowest aggregated validation loss so far.
+Progress = Callable[[str, int, int, float | None], None]
 PROGRESS_INTERVAL = 0.25  # seconds
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """A run batch that has ended: its ``records``, how long it took and on what machine, or the ``error``, one line.
+    """The end of a run batch: its ``records``, or the ``error`` in one line.
 
-    ``lost`` says that its worker died, for want of memory perhaps, or that memory ran out. ``trace`` is the traceback
-    of an error that nobody foresaw.
+    ``seconds`` is the training time and ``machine`` describes the machine. ``lost`` means that the worker died or ran
+    out of memory, so that another attempt may succeed. ``trace`` is the traceback of an unexpected error.
     """
 
     run_batch: PlannedBatch
@@ -41,7 +43,7 @@ class BatchResult:
 
 
 class Executor(Protocol):
-    """Trains run batches; ``free`` says whether one more would begin at once."""
+    """An object that trains run batches; ``free`` tells whether it can start another one immediately."""
 
     @property
     def free(self) -> bool: ...
@@ -49,38 +51,41 @@ class Executor(Protocol):
     def submit(self, run_batch: PlannedBatch) -> None: ...
 
     def finished(self, timeout: float) -> list[BatchResult]:
-        """What has ended since it was last asked, waiting up to ``timeout`` seconds for something."""
+        """Return the run batches that ended since the last call; wait up to ``timeout`` seconds for the first."""
 
     def close(self, *, now: bool = False) -> None:
-        """End all workers; ``now`` without waiting for what they do."""
+        """Stop all workers when their run batches have ended; with ``now``, stop them immediately."""
 
 
 def throttled(tell: training.Tell) -> training.Tell:
-    """Return ``tell`` limited to one call in :data:`PROGRESS_INTERVAL` seconds; calls in between are dropped."""
-    told = -math.inf
+    """Return ``tell`` limited to one call per :data:`PROGRESS_INTERVAL`; calls in between are dropped.
 
-    def tell_seldom(finished: int, rounds: int, best: float | None) -> None:
-        nonlocal told
+    Reporting every round could take longer than the round.
+    """
+    last = -math.inf
+
+    def tell_sometimes(finished: int, rounds: int, best: float | None) -> None:
+        nonlocal last
         now = time.monotonic()
-        if now - told >= PROGRESS_INTERVAL:
-            told = now
+        if now - last >= PROGRESS_INTERVAL:
+            last = now
             tell(finished, rounds, best)
 
-    return tell_seldom
+    return tell_sometimes
 
 
-def attempt(run_batch: PlannedBatch, site: WorkerSettings, tell: training.Tell) -> BatchResult:
-    """Train a run batch; what goes wrong ends it and nothing else."""
+def attempt(run_batch: PlannedBatch, worker: WorkerSettings, tell: training.Tell) -> BatchResult:
+    """Train a run batch; return every error as a result."""
     start = time.perf_counter()
     try:
-        records = training.train(run_batch, site, tell)
+        records = training.train(run_batch, worker, tell)
     except Exception as error:
         return failure(run_batch, error)
     return BatchResult(run_batch, records, time.perf_counter() - start, machine.name())
 
 
 def failure(run_batch: PlannedBatch, error: Exception) -> BatchResult:
-    """The end of a run batch that raised ``error``."""
+    """Return the result of a run batch that raised ``error``."""
     if _out_of_memory(error):
         return BatchResult(run_batch, error="out of memory", lost=True)
     line = " ".join(str(error).split())
@@ -91,7 +96,5 @@ def failure(run_batch: PlannedBatch, error: Exception) -> BatchResult:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """torch says so with an error of its own on a GPU, and in words on a CPU."""
-    return isinstance(error, MemoryError) or any(
-        words in str(error) for words in ("out of memory", "can't allocate memory", "not enough memory")
-    )
+    """Tell whether memory ran out; torch has its own exception on a GPU and only a message on a CPU."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)

@@ -16,12 +16,14 @@ from bench.sweep.executors.base import BatchResult, Progress, attempt, throttled
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.training import WorkerSettings
 
+PARENT_CHECK_INTERVAL = 0.5  # seconds
+
 
 class InProcessExecutor:
-    """One run batch after another, here; ends when :meth:`finished` returns."""
+    """Trains one run batch at a time in this process, inside :meth:`finished`."""
 
-    def __init__(self, site: WorkerSettings, progress: Progress) -> None:
-        self.site, self.progress = site, progress
+    def __init__(self, worker: WorkerSettings, progress: Progress) -> None:
+        self.worker, self.progress = worker, progress
         self._next: PlannedBatch | None = None
 
     @property
@@ -35,104 +37,105 @@ class InProcessExecutor:
         if self._next is None:
             return []
         run_batch, self._next = self._next, None
-        return [attempt(run_batch, self.site, partial(self.progress, run_batch.name))]
+        return [attempt(run_batch, self.worker, partial(self.progress, run_batch.name))]
 
     def close(self, *, now: bool = False) -> None:
         pass
 
 
 class ProcessExecutor:
-    """Up to ``workers`` processes on this machine, each with a share of its cores, and of its GPUs where it has any.
+    """Trains in up to ``workers`` processes of this machine, which share its cores, and its GPUs if it has any.
 
-    Each has a line of its own to this process: what one that dies leaves behind can neither hold up the others nor be
-    taken for theirs.
+    Each process has its own connection to this one, so that a process that dies cannot block or confuse the others.
     """
 
-    def __init__(self, workers: int, site: WorkerSettings, progress: Progress) -> None:
-        self.workers, self.site, self._progress = workers, site, progress
-        self._started: list[_Worker] = []
+    def __init__(self, workers: int, worker: WorkerSettings, progress: Progress) -> None:
+        self.workers, self.worker, self._progress = workers, worker, progress
+        self._started: list[_Process] = []
 
     @property
-    def _busy(self) -> list[_Worker]:
-        return [worker for worker in self._started if worker.run_batch is not None]
+    def _busy(self) -> list[_Process]:
+        return [process for process in self._started if process.run_batch is not None]
 
     @property
     def free(self) -> bool:
         return len(self._busy) < self.workers
 
     def submit(self, run_batch: PlannedBatch) -> None:
-        worker = next((each for each in self._started if each.run_batch is None), None)
-        if worker is None:
-            worker = _Worker(min(set(range(self.workers)) - {each.number for each in self._started}))
-            self._started.append(worker)
-        worker.run_batch = run_batch
-        with suppress(OSError):  # it died since: then it will be found dead with the run batch
-            worker.line.send((run_batch, self.site))
+        process = next((each for each in self._started if each.run_batch is None), None)
+        if process is None:
+            process = _Process(min(set(range(self.workers)) - {each.number for each in self._started}))
+            self._started.append(process)
+        process.run_batch = run_batch
+        with suppress(OSError):  # the process has died: `finished` will report the run batch as lost
+            process.connection.send((run_batch, self.worker))
 
     def finished(self, timeout: float) -> list[BatchResult]:
-        lines: dict[Any, _Worker] = {worker.line: worker for worker in self._busy}
-        return [done for line in wait(list(lines), timeout) if (done := self._heard(lines[line]))]
+        processes: dict[Any, _Process] = {process.connection: process for process in self._busy}
+        ready = wait(list(processes), timeout)
+        return [result for connection in ready if (result := self._receive(processes[connection]))]
 
-    def _heard(self, worker: _Worker) -> BatchResult | None:
-        """The end of what the worker was at; None if it only told how far that has come."""
-        run_batch = worker.run_batch
+    def _receive(self, process: _Process) -> BatchResult | None:
+        """Read a message; return the result of the process's run batch, or None for a progress message."""
+        run_batch = process.run_batch
         assert run_batch is not None
         try:
-            told = worker.line.recv()
+            message = process.connection.recv()
         except (EOFError, OSError):
-            self._started.remove(worker)
-            return BatchResult(run_batch, error=f"a worker process died (exit status {worker.end()})", lost=True)
-        if isinstance(told, BatchResult):
-            worker.run_batch = None
-            return told
-        self._progress(run_batch.name, *told)
+            self._started.remove(process)
+            return BatchResult(run_batch, error=f"a worker process died (exit status {process.end()})", lost=True)
+        if isinstance(message, BatchResult):
+            process.run_batch = None
+            return message
+        self._progress(run_batch.name, *message)
         return None
 
     def close(self, *, now: bool = False) -> None:
-        for worker in self._started:
+        for process in self._started:
             if now:
-                worker.process.kill()
-        for worker in self._started:
-            worker.end()
+                process.process.kill()
+        for process in self._started:
+            process.end()
 
 
-class _Worker:
-    """A process that trains one run batch after another, and what it is at."""
+class _Process:
+    """A worker process, its connection and its current run batch."""
 
     def __init__(self, number: int) -> None:
         context = get_context("spawn")
         self.number = number
         self.run_batch: PlannedBatch | None = None
-        self.line, theirs = context.Pipe()
+        self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, os.getpid(), number), daemon=True)
         self.process.start()
         theirs.close()
 
     def end(self) -> int | None:
-        """Let it end after what it is at, and wait for that; its exit status."""
-        self.line.close()
+        """Let the process finish its run batch and end; return its exit status."""
+        self.connection.close()
         self.process.join()
         return self.process.exitcode
 
 
-def _serve(line: Connection, parent: int, number: int) -> None:
-    """A worker's life: its share of the machine, and one run batch after another until nobody sends any."""
-    # A terminal or batch system sends these to all processes at once; the one that asked hears them, and decides.
+def _serve(connection: Connection, parent: int, number: int) -> None:
+    """Train run batches in a worker process until the parent closes the connection."""
+    # A terminal or a batch system sends these signals to all processes at once; only the parent reacts to them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
     if torch.cuda.is_available():
         torch.cuda.set_device(number % torch.cuda.device_count())
-    with suppress(EOFError, OSError):  # nobody listens any more
+    with suppress(EOFError, OSError):  # the parent has closed the connection
         while True:
-            run_batch, site = line.recv()
-            line.send(attempt(run_batch, site, throttled(lambda *progress: line.send(progress))))
+            run_batch, worker = connection.recv()
+            connection.send(attempt(run_batch, worker, throttled(lambda *progress: connection.send(progress))))
 
 
-def _end_with(parent: int) -> None:
+def _exit_with(parent: int) -> None:
+    """Exit as soon as the parent process is gone."""
     while os.getppid() == parent:
-        time.sleep(0.5)
+        time.sleep(PARENT_CHECK_INTERVAL)
     os._exit(1)

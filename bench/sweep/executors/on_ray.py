@@ -1,8 +1,8 @@
-"""Run batches on a Ray cluster: an existing one, named by its address, or one of this machine alone.
+"""An executor on a Ray cluster: an existing one, given by its address, or one that is started on this machine.
 
-All machines need the same packages, and nothing else: no shared folder and no raw data. Data are loaded here and put
-into Ray's object store once; the workers of a machine read them from its memory without a copy. Records come back.
-What dies is not tried again by Ray but reported as lost, so that the runner alone decides.
+All machines need the same packages, but no shared folder and no raw data. Data are loaded here and put into Ray's
+object store once; the workers of a machine read them from its memory without a copy. Records come back.
+Ray retries nothing: a run batch whose worker dies is reported as lost, and the runner decides what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import registry
 from bench.data import flamby
-from bench.sweep import memory
+from bench.sweep.cost import memory
 from bench.sweep.executors.base import BatchResult, Progress, attempt, failure, throttled
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.training import RecentCache, WorkerSettings, data_key, load
@@ -32,133 +32,135 @@ if TYPE_CHECKING:
     from ray import ObjectRef
     from torch import Tensor
 
-PER_GPU = 4  # run batches that share a GPU at most: small models leave most of one idle
+PER_GPU = 4  # run batches that share one GPU at most: small models leave most of it idle
 DIED = "a worker or its machine died"
+CONNECT_TIMEOUT = 10  # seconds
 
 
 class RayExecutor:
-    """Trains on a Ray cluster, one run batch for each core, or for each share of a GPU if the cluster has any.
+    """Trains on a Ray cluster, one run batch per core, or per share of a GPU if the cluster has GPUs.
 
-    A run batch asks for the memory that it needs, too, so that a machine gets as many as it can hold; one that needs
-    more than any machine has asks for all that the largest has. Without an ``address`` a cluster of this machine is
-    started, and ended with the executor. At most ``workers`` run batches are in work at once, 0 for as many as the
-    cluster has room for. Raises :class:`SilobenchError` where Ray is not installed or no cluster answers.
+    A run batch also requests the memory that it needs, so that a machine gets as many as it can hold; one that needs
+    more than any machine has requests all memory of the largest. Without an ``address`` a cluster is started on this
+    machine, and stopped with the executor. At most ``workers`` run batches are in training at once; 0 means as many as
+    the cluster has room for. Raise :class:`SilobenchError` if Ray is not installed or no cluster answers.
     """
 
-    def __init__(self, address: str | None, site: WorkerSettings, progress: Progress, workers: int = 0) -> None:
+    def __init__(self, address: str | None, worker: WorkerSettings, progress: Progress, workers: int = 0) -> None:
         try:
             import ray
         except ImportError:
-            raise SilobenchError("--executor ray needs the library ray: pip install 'silobench[ray]'") from None
-        if site.snapshots is not None:
-            site.snapshots.mkdir(parents=True, exist_ok=True)
-            site = replace(site, snapshots=site.snapshots.absolute())  # workers have a working folder of their own
-        self.site, self.workers, self._progress = site, workers, progress
+            raise SilobenchError("--executor ray: the library ray is missing; pip install 'silobench[ray]'") from None
+        if worker.snapshots is not None:
+            worker.snapshots.mkdir(parents=True, exist_ok=True)
+            worker = replace(worker, snapshots=worker.snapshots.absolute())  # workers have another working folder
+        self.worker, self.workers, self._progress = worker, workers, progress
         self._ray, self._ours = ray, not ray.is_initialized()
         if self._ours:
             _connect(address, workers)
         gpus = self._count("GPU")
         self._per_gpu = min(PER_GPU, math.ceil((workers or self._count("CPU")) / gpus)) if gpus else None
         needs = {"num_cpus": 1, "num_gpus": 1 / self._per_gpu if self._per_gpu else 0}
-        self._where = "GPU" if self._per_gpu else "CPU"  # what a machine must have to train
+        self._device = "GPU" if self._per_gpu else "CPU"  # the resource that a training machine must have
         self._train = partial(ray.remote(_in_worker).options, **needs, max_retries=0)
-        self._notes = self._here(_Notes).remote()
-        self._news = self._notes.take.remote()
+        self._board = self._here(_ProgressBoard).remote()
+        self._news = self._board.take.remote()
         self._data: RecentCache[ObjectRef[Any]] = RecentCache()  # in the object store
-        self._running: dict[ObjectRef[Any], tuple[PlannedBatch, int]] = {}  # and the memory asked for, in bytes
+        self._running: dict[ObjectRef[Any], tuple[PlannedBatch, int]] = {}  # with the memory requested, in bytes
         self._refused: list[BatchResult] = []
 
     def _here(self, kind: type) -> Any:
-        """An actor class whose actors live on this machine, and use none of its cores."""
+        """Return an actor class whose actors run on this machine and occupy no core."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
         return self._ray.remote(kind).options(num_cpus=0, max_restarts=-1, scheduling_strategy=place)
 
-    def _count(self, what: str) -> int:
-        """What all machines have of it now: they come and go."""
-        return int(self._ray.cluster_resources().get(what, 0))
+    def _count(self, resource: str) -> int:
+        """Return the current amount of a resource over all machines; machines may join and leave."""
+        return int(self._ray.cluster_resources().get(resource, 0))
 
     def _memory(self) -> list[int]:
-        """What memory each machine has that can train."""
+        """Return the memory of each machine that can train, in bytes."""
         resources = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        return [int(each.get("memory", 0)) for each in resources if each.get(self._where)]
+        return [int(each.get("memory", 0)) for each in resources if each.get(self._device)]
 
     @property
     def free(self) -> bool:
-        """While there is no machine, one run batch waits for it."""
+        """Whether another run batch can start; while there is no machine, one run batch may wait for it."""
         shares = self._count("GPU") * self._per_gpu if self._per_gpu else math.inf
         room = self.workers or max(1, min(self._count("CPU"), shares))
-        # What waits for memory at Ray is taken from other commands that share the store, and finished before a stop.
+        # A run batch that waits for memory in Ray's queue is leased, so other commands that share the store cannot
+        # train it, and it is still trained after a request to stop: queue as little as possible.
         return len(self._running) < room and sum(asked for _, asked in self._running.values()) <= sum(self._memory())
 
     def submit(self, run_batch: PlannedBatch) -> None:
         try:
-            data = {data_key(run): self._data.of(run, self._put) for run in run_batch.first}
+            data = {data_key(run): self._data.get(run, self._put) for run in run_batch.first}
             _, federation = self._ray.get(next(iter(data.values())))
-            needed = memory.needed(run_batch, federation)
+            needed = memory.bytes_needed(run_batch, federation)
         except Exception as error:
             self._refused.append(failure(run_batch, error))
         else:
             asked = min(needed, max(self._memory(), default=0))
             train = self._train(memory=asked)
-            task = train.remote(run_batch, self.site, self._notes, list(data), *data.values())
+            task = train.remote(run_batch, self.worker, self._board, list(data), *data.values())
             self._running[task] = run_batch, asked
 
     def _put(self, run: RunSpec) -> ObjectRef[Any]:
-        federation = load(self.site.root, run)
+        federation = load(self.worker.root, run)
         with _as_arrays():
             return self._ray.put((_Adapter(run.data["name"]), federation))
 
     def finished(self, timeout: float) -> list[BatchResult]:
-        self._hear()
-        done, self._refused = self._refused, []
-        if done or not self._running:
-            return done
-        self._drop_hopeless()
+        self._report_progress()
+        results, self._refused = self._refused, []
+        if results or not self._running:
+            return results
+        self._cancel_oversized()
         running = list(self._running)
         if self._ray.wait(running, timeout=timeout)[0]:
             ended, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
-            done = [self._outcome(each) for each in ended]
-        return done
+            results = [self._result(each) for each in ended]
+        return results
 
-    def _drop_hopeless(self) -> None:
-        """Let go of what asks for more memory than is left since a machine died: nobody would ever train it."""
+    def _cancel_oversized(self) -> None:
+        """Cancel run batches that request more memory than any remaining machine has; Ray would let them wait."""
         largest = max(self._memory(), default=0)
         for task, (_, asked) in self._running.items():
             if asked > largest > 0:
                 self._ray.cancel(task, force=True)
 
-    def _hear(self) -> None:
-        """Pass on what workers have told since last time."""
+    def _report_progress(self) -> None:
+        """Pass on what workers have posted since the last call."""
         if not self._ray.wait([self._news], timeout=0)[0]:
             return
         news: dict[str, tuple[int, int, float | None]] = {}
-        with suppress(self._ray.exceptions.RayError):  # whoever keeps the notes died, and is started again
+        with suppress(self._ray.exceptions.RayError):  # the board died; Ray restarts it
             news = self._ray.get(self._news)
-        self._news = self._notes.take.remote()
+        self._news = self._board.take.remote()
         for run_batch, _ in self._running.values():
             if run_batch.name in news:
                 self._progress(run_batch.name, *news[run_batch.name])
 
-    def _outcome(self, ended: ObjectRef[Any]) -> BatchResult:
+    def _result(self, ended: ObjectRef[Any]) -> BatchResult:
         errors = self._ray.exceptions
         run_batch, _ = self._running.pop(ended)
         try:
-            done: BatchResult = self._ray.get(ended)
-        except errors.RayTaskError as error:  # on the way to the training, which never raises
-            cause = getattr(error.cause, "client_exc", error.cause)  # or what its data met when they were unpacked
+            result: BatchResult = self._ray.get(ended)
+        except errors.RayTaskError as error:  # raised before the training, which itself never raises
+            cause = getattr(error.cause, "client_exc", error.cause)  # or raised while its data were unpacked
             if not isinstance(cause, Exception):
                 return failure(run_batch, error)
             if not isinstance(cause, errors.RayError):
-                cause.__cause__ = error  # which knows the worker's traceback
+                cause.__cause__ = error  # keeps the worker's traceback
                 return failure(run_batch, cause)
         except errors.OutOfMemoryError:
             return BatchResult(run_batch, error="out of memory", lost=True)
         except errors.RayError:
             pass
         else:
-            return done
+            return result
         return BatchResult(run_batch, error=DIED, lost=True)
 
     def close(self, *, now: bool = False) -> None:
@@ -168,13 +170,13 @@ class RayExecutor:
                 self._ray.cancel(each, force=True)
         elif running:
             self._ray.wait(running, num_returns=len(running))
-        self._ray.kill(self._notes)
+        self._ray.kill(self._board)
         if self._ours:
             self._ray.shutdown()
 
 
 def _connect(address: str | None, workers: int) -> None:
-    """Join the cluster, or start one here; signals stay with whoever handles them now, Ray would take SIGTERM."""
+    """Join the cluster or start one here; keep the signal handler, which Ray would replace for SIGTERM."""
     import ray
 
     if address is not None and ":" in address:
@@ -191,10 +193,10 @@ def _connect(address: str | None, workers: int) -> None:
 
 
 def _reach(address: str) -> None:
-    """Ray itself tries for minutes."""
+    """Raise an error if nothing listens at the address; Ray itself would try for minutes."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
     except (OSError, ValueError) as error:
         hint = "expected host:port of a running cluster (`ray start --head` prints it), or auto on one of its machines"
         raise SilobenchError(f"--address {address}: no Ray cluster answers there ({error}); {hint}") from None
@@ -202,7 +204,7 @@ def _reach(address: str) -> None:
 
 @contextmanager
 def _as_arrays() -> Iterator[None]:
-    """Until the block ends, tensors travel as arrays: these Ray hands out without a copy, tensors it would copy."""
+    """Serialise tensors as arrays inside the block: Ray shares arrays without a copy, but would copy tensors."""
     import torch
     from ray.util import deregister_serializer, register_serializer
 
@@ -214,7 +216,7 @@ def _as_arrays() -> Iterator[None]:
 
 
 class _Adapter:
-    """Loads the file of a data set where it arrives: functions of it may be part of the data that follow."""
+    """Imports a data set's file where it is unpacked: the data that follow may refer to functions of that file."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -224,7 +226,7 @@ class _Adapter:
 
 
 def _tensor(array: np.ndarray) -> Tensor:
-    """A tensor of the array's own memory, which others read, too, and nobody may write to."""
+    """Return a tensor in the array's memory, which other workers read too; it must not be written to."""
     import torch
 
     with warnings.catch_warnings():
@@ -232,11 +234,11 @@ def _tensor(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array)
 
 
-# What follows runs in a worker ------------------------------------------------------------------------------------
+# The rest runs in a worker ----------------------------------------------------------------------------------------
 
 
-class _Notes:
-    """How far each run batch has come: told by workers, taken by the executor."""
+class _ProgressBoard:
+    """The latest progress of each run batch: posted by workers, taken by the executor."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[int, int, float | None]] = {}
@@ -250,8 +252,8 @@ class _Notes:
 
 
 @dataclass(frozen=True)
-class _Handed(WorkerSettings):
-    """A site whose data came with the run batch."""
+class _WorkerWithData(WorkerSettings):
+    """Settings of a worker that received its data together with the run batch."""
 
     federations: Mapping[str, Federation] = field(default_factory=dict)
 
@@ -260,10 +262,10 @@ class _Handed(WorkerSettings):
 
 
 def _in_worker(
-    run_batch: PlannedBatch, site: WorkerSettings, notes: Any, keys: Sequence[str], *data: tuple[Any, Federation]
+    run_batch: PlannedBatch, worker: WorkerSettings, board: Any, keys: Sequence[str], *data: tuple[Any, Federation]
 ) -> BatchResult:
-    # Without a shared folder nothing could go on from a snapshot.
-    snapshots = site.snapshots if site.snapshots is not None and site.snapshots.is_dir() else None
+    # Without a shared folder no other machine could continue from a snapshot.
+    snapshots = worker.snapshots if worker.snapshots is not None and worker.snapshots.is_dir() else None
     federations = {key: federation for key, (_, federation) in zip(keys, data, strict=True)}
-    handed = _Handed(site.root, snapshots, site.every_rounds, site.every_seconds, federations)
-    return attempt(run_batch, handed, throttled(partial(notes.put.remote, run_batch.name)))
+    own = _WorkerWithData(worker.root, snapshots, worker.every_rounds, worker.every_seconds, federations)
+    return attempt(run_batch, own, throttled(partial(board.put.remote, run_batch.name)))

@@ -105,7 +105,7 @@ def processes(tmp_path):
 
 def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
     executor, heard = processes
-    executor.site = executor.site.told(seed1="die once", seed2="wait", seed3="raise", seed4="memory")
+    executor.worker = executor.worker.told(seed1="die once", seed2="wait", seed3="raise", seed4="memory")
     executor.submit(run_batch(1))
     executor.submit(run_batch(2))
     assert not executor.free
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
     assert (dead.run_batch, dead.lost) == (run_batch(1), True)
     assert dead.error == f"a worker process died (exit status {-signal.SIGKILL})"
     assert executor.free
-    (waiting,) = executor.site.waiting()
+    (waiting,) = executor.worker.waiting()
     os.kill(waiting, signal.SIGTERM)  # as a batch system does to all processes, and a terminal:
     os.kill(waiting, signal.SIGINT)
     executor.submit(run_batch(1))
@@ -123,10 +123,10 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
         (done,) = drained(executor).values()
         assert (done.error, done.lost) == (("ValueError: no such thing", False), ("out of memory", True))[seed - 3]
         assert leads_to(RAISED, done) == (seed == 3)
-    executor.site.go()
+    executor.worker.go()
     assert drained(executor)[2,].records
     assert {told[0] for told in heard} == {run_batch(1).name, run_batch(2).name}
-    executor.site = executor.site.told(seed5="elsewhere")
+    executor.worker = executor.worker.told(seed5="elsewhere")
     executor.submit(run_batch(5))
     assert drained(executor)[5,].machine == f"{platform.system()} elsewhere, {os.cpu_count()} cores"
     workers = [each.process.pid for each in executor._started]
@@ -137,9 +137,9 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
 
 def test_closed_now_no_worker_is_waited_for(processes):
     executor, _ = processes
-    executor.site = executor.site.told(seed1="wait")
+    executor.worker = executor.worker.told(seed1="wait")
     executor.submit(run_batch(1))
-    (worker,) = executor.site.waiting()
+    (worker,) = executor.worker.waiting()
     executor.close(now=True)
     assert not alive(worker)
 

@@ -18,7 +18,8 @@ import torch
 from ray.cluster_utils import Cluster
 
 from bench import registry
-from bench.sweep import memory, training
+from bench.sweep import training
+from bench.sweep.cost import memory
 from bench.sweep.executors.base import BatchResult
 from bench.sweep.executors.local import InProcessExecutor
 from bench.sweep.executors.on_ray import RayExecutor
@@ -121,8 +122,8 @@ def test_run_batches_wait_for_a_core_and_none_is_left_behind(cluster, closed, tm
         executor.submit(each)
     assert not executor.free
     workers = waiting(closed, 2).values()
-    executor._notes.put.remote(first.name, 1, 2, 0.5)
-    executor._notes.put.remote("of another time", 2, 2, 0.5)
+    executor._board.put.remote(first.name, 1, 2, 0.5)
+    executor._board.put.remote("of another time", 2, 2, 0.5)
     wait_for(lambda: executor.finished(0.02) == [] and bool(heard))
     assert heard == [(first.name, 1, 2, 0.5)]
     executor.close(now=True)
@@ -171,7 +172,7 @@ def ended(executor: RayExecutor) -> BatchResult:
 
 
 def test_run_batches_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, closed, monkeypatch):
-    monkeypatch.setattr(memory, "needed", lambda run_batch, federation: 2**30 * run_batch.seeds[0])
+    monkeypatch.setattr(memory, "bytes_needed", lambda run_batch, federation: 2**30 * run_batch.seeds[0])
     machines, first, large = [4 * 2**30], run_batch(3), run_batch(2**10)
     executor = RayExecutor(cluster.address, WorkerSettings(None, None), ignore, workers=8)
     try:
@@ -293,5 +294,7 @@ def test_a_missing_ray_and_a_silent_address_are_said_in_a_line(monkeypatch):
     with pytest.raises(SilobenchError, match=rf"--address {address}: no Ray cluster answers there .*ray start --head"):
         RayExecutor(address, WorkerSettings(None, None), ignore)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SilobenchError, match=r"--executor ray needs the library ray: pip install 'silobench\[ray\]'"):
+    with pytest.raises(
+        SilobenchError, match=r"--executor ray: the library ray is missing; pip install 'silobench\[ray\]'"
+    ):
         RayExecutor("auto", WorkerSettings(None, None), ignore)

@@ -15,10 +15,11 @@ import pytest
 
 from bench import spec
 from bench.data.metadata import Facts
-from bench.sweep import calibration, training
-from bench.sweep import estimate as estimating
 from bench.sweep import study as running
-from bench.sweep.estimate import StudyEstimate, estimate
+from bench.sweep import training
+from bench.sweep.cost import calibration
+from bench.sweep.cost import estimate as estimating
+from bench.sweep.cost.estimate import StudyEstimate, estimate
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.types import Budget, Federation

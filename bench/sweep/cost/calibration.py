@@ -1,9 +1,9 @@
-"""What training costs on this machine, from a few short trainings that are timed and remembered.
+"""The cost of training on this machine, from a few short trainings that are timed and kept in the cache.
 
-A process costs something before it trains anything: imports, and what torch puts off until it is first used. So does
-a run_batch, which is prepared and traced. After that, time grows with rounds, with the local steps of a round and
-with runs, in a straight line each; along each of them two points are timed where one would not do. Stacked runs share
-much of their cost, so a stack is timed whole and with one run; looped ones cost the same each, so one is enough.
+A process has a start-up time: imports, and initialisation that torch postpones until its first use. A run batch has
+one too: preparation and tracing. Afterwards time is linear in rounds, in the local steps of a round, and in runs; each
+slope is measured at two points where needed. Stacked runs share much of their cost, so a stack is timed as a whole and
+with one run; looped runs cost the same each, so one run is timed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from typing import Any
 from bench import machine, registry
 from bench.sweep import training
 from bench.sweep.plan import PlannedBatch
-from bench.sweep.store import seal
+from bench.sweep.store import encode
 from bench.train import halving
 from bench.types import CHECKPOINTS, Budget, Federation, RunSpec, content_hash
 
-# The first round is traced, and of some algorithms the second; the last may tune. One of three is like most.
+# The first round is traced (for some algorithms the second too) and the last may tune, so one of three is typical.
 ROUNDS = 3
-STEPS = 3  # local steps of a round that is timed; those of a second one, if a round has more, see _other_steps
+STEPS = 3  # local steps of a timed round; see _other_steps for the second point
 
 
 @dataclass(frozen=True)
 class BatchCost:
-    """Seconds of a run batch ``once``, of all its ``rounds`` however many runs there are, and for ``each`` run.
+    """The cost of a run batch of ``rounds`` rounds in seconds: ``once``, ``shared`` by all runs, and for ``each`` run.
 
-    ``record`` and ``memory`` are bytes, of one run and of the process; ``took`` is how long it took to find out.
+    ``record`` is the size of one run's record and ``memory`` that of the process, in bytes; ``took`` is the time that
+    the measurement took, in seconds.
     """
 
     once: float
@@ -46,13 +47,13 @@ class BatchCost:
     took: float
 
     def seconds(self, run_batch: PlannedBatch) -> float:
-        """What this run batch costs, if it is one like that which was timed, of any number of runs and rounds."""
+        """Return the seconds of a run batch of the same kind, with any number of runs and rounds."""
         share = run_batch.runs[0].budget.rounds / self.rounds
-        return self.once + (self.shared + self.each * _racing(run_batch)) * share
+        return self.once + (self.shared + self.each * _mean_runs(run_batch)) * share
 
 
 def start(datasets: Iterable[str]) -> float:
-    """Seconds that a process needs before it loads any of the data sets and trains."""
+    """Return the seconds that a process needs before it loads one of the data sets and trains."""
 
     def make() -> float:
         begun = time.perf_counter()
@@ -60,7 +61,7 @@ def start(datasets: Iterable[str]) -> float:
 
         for name in datasets:
             if name in registry.catalogue("datasets"):
-                registry.load("datasets", name)  # for the libraries that it imports
+                registry.load("datasets", name)  # imports the libraries that it needs
         sites = {name: {"train": ([[0.0], [1.0]], [0, 1]), "test": ([[0.0]], [0])} for name in ("north", "south")}
         engine.train(
             Federation.from_arrays(sites), algorithm="fedavg", model="logistic", settings=[{"lr": 0.1}], seeds=[1],
@@ -72,7 +73,7 @@ def start(datasets: Iterable[str]) -> float:
 
 
 def loading(run_batch: PlannedBatch, root: Path | None) -> float:
-    """Seconds in which a process loads the run batch's data."""
+    """Return the seconds in which a process loads the data of the run batch."""
 
     def make() -> float:
         begun = time.perf_counter()
@@ -83,12 +84,12 @@ def loading(run_batch: PlannedBatch, root: Path | None) -> float:
 
 
 def cost(run_batch: PlannedBatch, root: Path | None) -> BatchCost:
-    """The cost of a run batch and of all like it, see :func:`kind`."""
+    """Return the cost of a run batch and of all others of the same :func:`kind`."""
     return BatchCost(**_remembered({"cost": kind(run_batch)}, lambda: asdict(_timed(run_batch, root))))
 
 
 def kind(run_batch: PlannedBatch) -> str:
-    """The same for run batches that cost the same."""
+    """Return a key that is equal for run batches of equal cost."""
     run = run_batch.runs[0]
     sizes = [len(run_batch.settings), len(run_batch.seeds), *run_batch.rungs, run_batch.reduction]
     data = {"name": run.data["name"], "fingerprint": None if run.data["by_seed"] else run.data["fingerprint"]}
@@ -97,7 +98,7 @@ def kind(run_batch: PlannedBatch) -> str:
 
 
 def _remembered(what: Any, make: Callable[[], Any]) -> Any:
-    """What was made of ``what`` on this machine with these versions, or is made now."""
+    """Return the value measured earlier on this machine with these versions, or measure it now."""
     if (made := machine.recall("calibration", what)) is None:
         made = make()
         machine.remember("calibration", what, made)
@@ -114,7 +115,7 @@ def _timed(run_batch: PlannedBatch, root: Path | None) -> BatchCost:
     _load(run_batch, root)
     budget, runs = run_batch.runs[0].budget, len(run_batch.runs)
     steps = _steps(run_batch.runs[0], root)
-    # A single run of a single client is looped, even where several would be stacked.
+    # A single run of a single client is always looped, so time two runs if there is one client.
     fewest = slice(1 if len(steps) > 1 else 2)
     few = run_batch.part(fewest, fewest)
     first = whole = _Short.of(few, min(max(steps), STEPS), max(steps), root)
@@ -143,9 +144,9 @@ def _timed(run_batch: PlannedBatch, root: Path | None) -> BatchCost:
 
 @dataclass(frozen=True)
 class _Short:
-    """A training of :data:`ROUNDS` rounds: seconds ``once``, of a usual ``round``, of the test and what ends the last.
+    """A timed training of :data:`ROUNDS` rounds: seconds ``once``, per typical ``round``, and for the ``test``.
 
-    What is tuned at the end is in ``ending``, for it comes once whatever the rounds, and for every run.
+    ``ending`` is the extra time of the last round, which does not depend on the number of rounds: final tuning.
     """
 
     runs: int
@@ -157,33 +158,33 @@ class _Short:
 
     @classmethod
     def of(cls, run_batch: PlannedBatch, steps: int, all_steps: int, root: Path | None) -> _Short:
-        """The run batch's runs with ``steps`` local steps a round in place of ``all_steps``, none of them dropped."""
+        """Time the runs with ``steps`` local steps per round instead of ``all_steps``, without dropping settings."""
         budget = replace(run_batch.runs[0].budget, rounds=ROUNDS, test_every=0)
         if steps < all_steps:
             budget = budget.working(steps=steps)
         runs = tuple(replace(run, budget=budget) for run in run_batch.runs)
-        moments: list[float] = []
+        times: list[float] = []
         begun = time.perf_counter()
         records = training.train(
             replace(run_batch, runs=runs, rungs=()), training.WorkerSettings(root, None),
-            lambda *told: moments.append(time.perf_counter() - begun),
+            lambda *told: times.append(time.perf_counter() - begun),
         )  # fmt: skip
         end = time.perf_counter() - begun
-        # Too many runs for one stack are several, one after another.
-        stacks = [moments[first : first + ROUNDS] for first in range(0, len(moments), ROUNDS)]
-        usual = [min(last - second, second - first) for first, second, last in stacks]
-        ending = sum(last - second - each for (_, second, last), each in zip(stacks, usual, strict=True))
-        test = len(stacks) * (end - moments[-1])
-        once = max(0.0, end - ROUNDS * sum(usual) - ending - test)
-        return cls(len(runs), once, sum(usual), ending, test, records[0])
+        # If the runs do not fit into one stack, several stacks are trained one after another.
+        stacks = [times[first : first + ROUNDS] for first in range(0, len(times), ROUNDS)]
+        typical = [min(last - second, second - first) for first, second, last in stacks]
+        ending = sum(last - second - each for (_, second, last), each in zip(stacks, typical, strict=True))
+        test = len(stacks) * (end - times[-1])
+        once = max(0.0, end - ROUNDS * sum(typical) - ending - test)
+        return cls(len(runs), once, sum(typical), ending, test, records[0])
 
     def all_rounds(self, budget: Budget, round_: float) -> float:
-        """Seconds of all rounds, curves and tests if a round takes ``round_``."""
+        """Return the seconds of all rounds, curves and tests if a round takes ``round_`` seconds."""
         return budget.rounds * round_ + self.ending + self.test * (1 + len(budget.tested) / len(CHECKPOINTS))
 
 
 def _shared(few: _Short, whole: _Short, budget: Budget) -> float:
-    """The share of a stack's time that does not grow with its runs."""
+    """Return the share of a stack's time that does not depend on the number of runs."""
     if whole.runs == few.runs:
         return 1.0
     short, long = few.all_rounds(budget, few.round), whole.all_rounds(budget, whole.round)
@@ -192,15 +193,15 @@ def _shared(few: _Short, whole: _Short, budget: Budget) -> float:
 
 
 def _record_size(record: dict[str, Any], budget: Budget) -> int:
-    """Bytes of the record with all rounds and curves, from one of :data:`ROUNDS` without curves."""
+    """Return the bytes of a record with all rounds and curves, given one of :data:`ROUNDS` rounds without curves."""
     growing = {name: record[name] for name in ("validation", "aggregated", "traces")}
     metrics = {metric for _, _, _, metric, _ in record["scores"]}
-    curves = 20 * len(budget.tested) * len(record["clients"]) * len(metrics)  # 20 for a number
-    return len(seal(record)) + len(json.dumps(growing)) * (budget.rounds - ROUNDS) // ROUNDS + curves
+    curves = 20 * len(budget.tested) * len(record["clients"]) * len(metrics)  # 20 bytes per number
+    return len(encode(record)) + len(json.dumps(growing)) * (budget.rounds - ROUNDS) // ROUNDS + curves
 
 
 def _steps(run: RunSpec, root: Path | None) -> list[int]:
-    """Local steps in a round of each client that trains."""
+    """Return the local steps per round of each training client."""
     from bench.train.batching.schedule import held_out, local_steps
 
     clients = training.WorkerSettings(root, None).federation(run).clients
@@ -212,18 +213,18 @@ def _steps(run: RunSpec, root: Path | None) -> list[int]:
 
 
 def _other_steps(steps: int, *, stacked: bool) -> int:
-    """How many local steps a second round has that is timed, in place of so many.
+    """Return the local steps per round of the second timed training, at most ``steps``.
 
-    Validation grows with the samples, as ``steps`` do: to tell the two apart wants an eighth of the steps. Stacked ones
-    are quick, and few are hard to time; looped ones are slow.
+    Validation time grows with the number of samples, as ``steps`` does; an eighth of the steps separates the two.
+    Stacked steps are fast, so more of them are needed for a reliable time; looped steps are slow.
     """
     if stacked:
         return min(steps, max(32, steps // 8))
     return steps // 8 if steps // 8 > 2 * STEPS else 1
 
 
-def _racing(run_batch: PlannedBatch) -> float:
-    """How many runs are trained at a time, mean over rounds: fewer and fewer where settings are dropped."""
+def _mean_runs(run_batch: PlannedBatch) -> float:
+    """Return the number of runs in training, averaged over rounds: it decreases if settings are dropped at rungs."""
     left, done, trained = len(run_batch.settings), 0, 0
     for rung in run_batch.rungs:
         trained += left * (rung - done)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench import machine
 
 if TYPE_CHECKING:
-    from bench.sweep.estimate import StudyEstimate
+    from bench.sweep.cost.estimate import StudyEstimate
 
 
 def remember(study: Path, profile: str, estimate: StudyEstimate) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.sweep.memory import BASE, needed
+from bench.sweep.cost.memory import BASE, bytes_needed
 from bench.sweep.plan import PlannedBatch
 from tests.sweep.scripted import federation, run_batch
 
@@ -18,7 +18,7 @@ TRAIN = """
 import sys
 from pathlib import Path
 from bench.sweep import training
-from tests.sweep import test_memory
+from tests.sweep.cost import test_memory
 
 class WorkerSettings(training.WorkerSettings):
     def federation(self, run):
@@ -64,12 +64,12 @@ def test_what_is_needed_by_count_is_what_training_takes_or_up_to_four_times_as_m
     done = subprocess.run([sys.executable, "-c", TRAIN, name], check=True, capture_output=True, text=True)
     peak, took = map(int, done.stdout.split())
     assert took > 100e6  # else it says nothing
-    assert needed(made(name), federation()) >= peak
-    assert needed(made(name), federation()) - BASE <= 4 * took
+    assert bytes_needed(made(name), federation()) >= peak
+    assert bytes_needed(made(name), federation()) - BASE <= 4 * took
 
 
 def test_of_what_cannot_be_counted_the_worker_says_why():
-    assert needed(of(run_batch(1), "fedavg", "mlp", hidden=0), federation()) == BASE
+    assert bytes_needed(of(run_batch(1), "fedavg", "mlp", hidden=0), federation()) == BASE
 
 
 def test_each_seed_may_have_data_of_its_own():
@@ -77,4 +77,4 @@ def test_each_seed_may_have_data_of_its_own():
     runs = tuple(dataclasses.replace(run, data={**run.data, "fingerprint": str(run.seed)}) for run in one.runs)
     samples = [split for client in federation().clients for split in (client.train, client.test)]
     size = sum(split.x.nbytes + split.y.nbytes for split in samples)
-    assert needed(dataclasses.replace(one, runs=runs), federation()) - needed(one, federation()) == size
+    assert bytes_needed(dataclasses.replace(one, runs=runs), federation()) - bytes_needed(one, federation()) == size

@@ -1,0 +1,1 @@
+"""The cost of a study before it runs: time, memory and disk space."""
