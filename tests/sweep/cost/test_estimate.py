@@ -239,5 +239,5 @@ def test_without_the_data_there_is_no_time_but_what_to_fetch(silobench, tmp_path
     file.write_text(STUDY.replace("digits", "fed_heart_disease") + '[methods.fedavg]\nmodel = "logistic"\n')
     status, out, _ = silobench("plan", file)
     assert status == 0
-    assert "to fetch     fed_heart_disease: heart_disease/processed.cleveland.data" in out
+    assert "download     fed_heart_disease: heart_disease/processed.cleveland.data" in out
     assert "silobench data prepare fed_heart_disease" in out
