@@ -9,8 +9,9 @@ from pathlib import Path
 from bench.data.metadata import Facts, facts
 from bench.spec import Choice, published
 from bench.sweep import noted
+from bench.sweep.method_search import Records
 from bench.sweep.recorded_metadata import RecordedMetadata
-from bench.sweep.study import Lookup, Records
+from bench.sweep.study import Lookup
 from bench.types import DataError, SpecError
 
 
