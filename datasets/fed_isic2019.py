@@ -8,7 +8,7 @@ import torch
 from bench._datasets import isic2019
 
 from bench.data.readers.images import Normalise
-from bench.data.readers.photographs import Augment, CentreCrop
+from bench.data.readers.photographs import AugmentPhotographs, CentreCrop
 from bench.registry import register
 from bench.types import Client, Federation, Split
 
@@ -50,5 +50,5 @@ def fed_isic2019(root: Path | None = None) -> Federation:
         # A class weighs the more, the rarer it is among the training photographs of all centres.
         loss={"name": "focal", "gamma": 2.0, "alpha": (counts.sum() / counts).tolist()},
         prepare=CentreCrop(PIXELS, isic2019.SEEN),
-        augment=Augment(PIXELS, size=isic2019.SEEN),
+        augment=AugmentPhotographs(PIXELS, size=isic2019.SEEN),
     )

@@ -10,7 +10,7 @@ from bench._datasets import isic2019
 from sklearn.model_selection import train_test_split
 
 from bench.data.readers.images import Normalise
-from bench.data.readers.photographs import Augment, CentreCrop
+from bench.data.readers.photographs import AugmentPhotographs, CentreCrop
 from bench.registry import register
 from bench.types import Client, Federation, Split
 
@@ -55,7 +55,7 @@ def isic2019_4class(root: Path | None = None) -> Federation:
         citation=CITATION,
         loss={"name": "focal_all_classes", "gamma": 1.0, "alpha": alpha(sites), "scale": 10.0},
         prepare=CentreCrop(PIXELS, isic2019.SEEN),
-        augment=Augment(PIXELS, size=isic2019.SEEN),
+        augment=AugmentPhotographs(PIXELS, size=isic2019.SEEN),
     )
 
 

@@ -84,7 +84,7 @@ class CentreCrop:
 
 
 @dataclass(frozen=True)
-class Augment:
+class AugmentPhotographs:
     """Random changes of square photographs and a random crop of ``size`` pixels, which ``pixels`` then normalises.
 
     Each happens half of the time: scaled by up to the share ``scaling``; turned by up to ``rotation`` degrees, with

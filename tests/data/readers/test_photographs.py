@@ -14,11 +14,11 @@ from PIL import Image
 
 from bench.data.readers import photographs
 from bench.data.readers.images import Normalise
-from bench.data.readers.photographs import Augment, CentreCrop, centre_square, read_jpeg, shades_of_grey, standardised
+from bench.data.readers.photographs import AugmentPhotographs, CentreCrop, centre_square, read_jpeg, shades_of_grey, standardised
 from bench.types import DataError
 
 PIXELS = Normalise(mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4))
-PLAIN = Augment(PIXELS, size=20, scaling=0.0, rotation=0.0, brightness=0.0, contrast=0.0, hole=0)
+PLAIN = AugmentPhotographs(PIXELS, size=20, scaling=0.0, rotation=0.0, brightness=0.0, contrast=0.0, hole=0)
 
 
 def noise(*shape: int, seed: int = 0) -> np.ndarray:
@@ -103,7 +103,7 @@ def test_without_changes_the_middle_is_seen():
 
 def test_augmentation_depends_on_the_key_alone():
     x, keys = stored(6), torch.arange(6) * 7919
-    augment = Augment(PIXELS, size=20, hole=4)
+    augment = AugmentPhotographs(PIXELS, size=20, hole=4)
     made = augment(x, keys)
     assert made.shape == (6, 3, 20, 20)
     torch.testing.assert_close(augment(x[[4, 1]], keys[[4, 1]]), made[[4, 1]], rtol=0, atol=0)
@@ -135,7 +135,7 @@ def test_without_other_changes_it_is_a_mirrored_crop_of_whole_pixels():
 
 
 def test_brightness_and_contrast_stay_within_their_limits():
-    augment = Augment(PIXELS, size=20, scaling=0.0, rotation=0.0, hole=0)
+    augment = AugmentPhotographs(PIXELS, size=20, scaling=0.0, rotation=0.0, hole=0)
     grey = torch.full((300, 3, 30, 30), 102.0)  # 0.4
     values = bright(augment(grey, torch.arange(300)))[:, 0, 0, 0]
     assert values.min() >= 0.4 * 0.9 - 0.15 - 1e-5
@@ -146,12 +146,12 @@ def test_brightness_and_contrast_stay_within_their_limits():
 
 
 def test_white_stays_white_at_most():
-    augment = Augment(PIXELS, size=20, hole=0)
+    augment = AugmentPhotographs(PIXELS, size=20, hole=0)
     assert bright(augment(torch.full((50, 3, 30, 30), 255.0), torch.arange(50))).max() <= 1 + 1e-5
 
 
 def test_holes_are_black_squares():
-    augment = Augment(PIXELS, size=20, scaling=0.0, rotation=0.0, brightness=0.0, contrast=0.0, hole=3)
+    augment = AugmentPhotographs(PIXELS, size=20, scaling=0.0, rotation=0.0, brightness=0.0, contrast=0.0, hole=3)
     made = bright(augment(torch.full((300, 3, 30, 30), 255.0), torch.arange(300)))
     black = (made < 1e-5).all(dim=1)
     torch.testing.assert_close((~black).float()[:, None].expand_as(made), made, rtol=0, atol=1e-5)
@@ -166,7 +166,7 @@ def test_holes_are_black_squares():
 def test_rotation_turns_about_the_middle():
     x = torch.zeros(100, 3, 31, 31)
     x[:, :, 15, 15] = 255
-    augment = Augment(PIXELS, size=31, scaling=0.0, rotation=50.0, brightness=0.0, contrast=0.0, hole=0)
+    augment = AugmentPhotographs(PIXELS, size=31, scaling=0.0, rotation=50.0, brightness=0.0, contrast=0.0, hole=0)
     made = bright(augment(x, torch.arange(100)))
     torch.testing.assert_close(made[:, :, 15, 15], torch.ones(100, 3), rtol=0, atol=1e-4)
 
