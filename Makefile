@@ -20,10 +20,10 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
-test: setup ## run the fast tests; they need neither network nor raw data (WORKERS=2 processes)
+test: setup ## run the fast tests, without network and raw data (WORKERS=2 processes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
-test-all: setup ## run all tests; BENCH_DATA names the folder of raw data files
+test-all: setup ## run all tests; BENCH_DATA is the folder of raw data
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 lint: setup ## check style, types and the import order

@@ -28,6 +28,7 @@ CASES = {
     "epochs of a multi-class task": ("multiclass", Budget(rounds=3, local_epochs=2, batch_size=4, optimizer="sgd")),
     "full batches": ("binary", Budget(rounds=3, local_steps=2, batch_size="full", optimizer="sgd")),
 }
+FAST = "full batches"  # the case that `make test` includes
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -35,7 +36,7 @@ NAMES = [name for name in catalogue("algorithms") if name != "central"]
 
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[] if case == FAST else pytest.mark.slow) for case in CASES])
 @pytest.mark.parametrize("name", NAMES)
 def test_equals_the_reference_loop(name: str, case: str, path: ExecutionPath) -> None:
     reference = importlib.import_module(f"tests.reference.{name}")

@@ -22,6 +22,7 @@ from tests.reliability import toy_sweep
 from tests.spec.example import changed
 from tests.spec.test_faults import BAD
 
+pytestmark = pytest.mark.slow
 TOY = [sys.executable, str(Path(toy_sweep.__file__))]
 
 

@@ -7,8 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from bench.sweep.store import Store
 
+pytestmark = pytest.mark.slow
 SILOBENCH = Path(sys.executable).with_name("silobench")
 STUDY = """
 title = "Cut in the middle"

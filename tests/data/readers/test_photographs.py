@@ -14,7 +14,14 @@ from PIL import Image
 
 from bench.data.readers import photographs
 from bench.data.readers.images import Normalise
-from bench.data.readers.photographs import AugmentPhotographs, CentreCrop, centre_square, read_jpeg, shades_of_grey, standardised
+from bench.data.readers.photographs import (
+    AugmentPhotographs,
+    CentreCrop,
+    centre_square,
+    read_jpeg,
+    shades_of_grey,
+    standardised,
+)
 from bench.types import DataError
 
 PIXELS = Normalise(mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4))

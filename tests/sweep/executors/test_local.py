@@ -165,6 +165,7 @@ fixed.lr = 0.1
 """
 
 
+@pytest.mark.slow
 def test_records_of_worker_processes_are_those_of_this_process(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     study = spec.read(tmp_path / "study.toml")

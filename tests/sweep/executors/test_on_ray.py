@@ -288,6 +288,7 @@ def test_killed_workers_and_machines_change_no_record(cluster, closed, expected,
     assert list((store.path / "snapshots").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_missing_ray_and_a_silent_address_are_said_in_a_line(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
