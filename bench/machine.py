@@ -1,4 +1,4 @@
-"""This machine: what it is called in records of costs, and what was found out about it before."""
+"""This machine: its description in cost records, its C compiler, and measurements kept in the cache."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from bench.types import content_hash
 
 
 def name() -> str:
-    """What is said of a machine beside a cost: system, processor, cores, and whether it lacks a C compiler."""
+    """Return a description: system, processor, number of cores, and whether there is no C compiler."""
     without = "" if shutil.which(compiler()[0]) else ", no C compiler"
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{without}"
 
 
 def compiler() -> list[str]:
-    """The command that compiles C: ``CC``, or else ``cc``."""
+    """Return the command that compiles C: the variable ``CC``, or else ``cc``."""
     return shlex.split(os.environ.get("CC") or "cc")
 
 
 def remember(folder: str, what: Any, found: Any) -> None:
-    """Keep in a folder of the cache what was found (JSON) about ``what`` (JSON), for :func:`recall`."""
-    with suppress(OSError):  # a cache that only others may write to
+    """Keep a measurement ``found`` of ``what`` (both JSON) in a folder of the cache, for :func:`recall`."""
+    with suppress(OSError):  # a cache folder without write permission
         write_whole(_memory(folder, what), json.dumps(found).encode())
 
 
 def recall(folder: str, what: Any) -> Any:
-    """What was found about ``what`` on this machine with these versions; None if nothing was."""
+    """Return the measurement of ``what`` on this machine with these versions; None if there is none."""
     with suppress(OSError, ValueError):
         return json.loads(_memory(folder, what).read_bytes())
     return None

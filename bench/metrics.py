@@ -1,8 +1,8 @@
-"""Metrics of a model's probabilities on one client; None where a metric is undefined there.
+"""Metrics of a model's probabilities on one client.
 
-``p`` is the probability of class 1 (n, 1) of a binary task, or of every class (n, k); ``y`` (n,) are class numbers.
-Metrics that are averaged over classes come in variants that differ in what a class counts of which the client has no
-samples. The metric ``loss`` is the task's training loss, see :mod:`bench.train.evaluate`.
+``p`` holds the probability of class 1 (n, 1) for a binary task, or of every class (n, k); ``y`` (n,) holds class
+numbers. A metric is None where it is undefined. Metrics that average over classes have variants, which treat classes
+without samples at the client differently. The metric ``loss`` is the training loss (:mod:`bench.train.evaluate`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from bench.types import SpecError, nearest
 
 Array = np.ndarray
 Metric = Callable[[Array, Array], float | None]
-# The mean over test samples of what training minimises, class weights included; lower is better. PLayer-FL's Table A.10
-# is 100 times this, but for the short last batch, which counts there as much as a full one.
+# The mean training loss over test samples, class weights included; lower is better. Source: Elhussein and Gürsoy
+# (2025), Table A.10, which prints 100 times this value, with equal weights for all mini-batches.
 LOSS = "loss"
 LOGIT_HALF = 1 / (1 + math.exp(-0.5))  # the probability of a logit of 0.5: 0.622
 
 
 def predicted(p: Array) -> Array:
-    """Class numbers (n,) from the probability of class 1 (n, 1) at > 0.5, or of every class (n, k)."""
+    """Return class numbers (n,): class 1 above a probability of 0.5 (n, 1), or the most probable class (n, k)."""
     return (p[:, 0] > 0.5).astype(np.int64) if p.shape[1] == 1 else p.argmax(1)
 
 
 def predicted_at_logit_half(p: Array) -> Array:
-    """As :func:`predicted`, but class 1 from a logit of 0.5 on, where a probability was meant.
+    """Return class numbers as :func:`predicted` does, but class 1 from a logit of 0.5 instead of a logit of 0.
 
     Source: the released code of Global Layers (heart cohorts) and of FENDA-FL (GEMINI) compares logits with 0.5.
     """
@@ -36,27 +36,30 @@ def predicted_at_logit_half(p: Array) -> Array:
 
 
 def accuracy(p: Array, y: Array) -> float:
-    """Share of samples whose class is predicted."""
+    """Return the share of samples whose class is predicted correctly."""
     return _share_right(predicted(p), y)
 
 
 def accuracy_at_logit_half(p: Array, y: Array) -> float:
-    """:func:`accuracy` of :func:`predicted_at_logit_half`, as FENDA-FL's Tables 3 and 4 were made."""
+    """Return the accuracy of :func:`predicted_at_logit_half`. Source: FENDA-FL, Tables 3 and 4."""
     return _share_right(predicted_at_logit_half(p), y)
 
 
 def balanced_accuracy(p: Array, y: Array) -> float:
-    """Mean recall over the classes that the client has; Global Layers calls it accuracy on Covertype (Table 16)."""
+    """Return the mean recall over the classes that the client has. Source: Global Layers, Table 16 (Covertype)."""
     return _mean_recall(predicted(p), y)
 
 
 def balanced_accuracy_at_logit_half(p: Array, y: Array) -> float:
-    """:func:`balanced_accuracy` of :func:`predicted_at_logit_half`, as the hearts of Global Layers' Table 16."""
+    """Return the mean recall of :func:`predicted_at_logit_half`. Source: Global Layers, Table 16 (heart cohorts)."""
     return _mean_recall(predicted_at_logit_half(p), y)
 
 
 def macro_f1(p: Array, y: Array) -> float:
-    """2 TP / (2 TP + FP + FN), mean over the classes that the client has or the model predicts (PLayer-FL, Table 1)."""
+    """Return the mean of 2 TP / (2 TP + FP + FN) over the classes that the client has or the model predicts.
+
+    Source: Elhussein and Gürsoy (2025), Table 1.
+    """
     guess = predicted(p)
     labels = np.union1d(guess, y)
     right = [((guess == label) & (y == label)).sum() for label in labels]
@@ -65,42 +68,42 @@ def macro_f1(p: Array, y: Array) -> float:
 
 
 def auroc(p: Array, y: Array) -> float | None:
-    """Area under the ROC curve, one against rest averaged over classes; undefined unless every class is there."""
+    """Return the area under the ROC curve, one class against the rest, averaged; None unless every class occurs."""
     return _mean(_roc_areas(p, y))
 
 
 def auroc_present(p: Array, y: Array) -> float | None:
-    """:func:`auroc` over the classes for which it is defined; undefined where there is none."""
+    """Return :func:`auroc` averaged over the classes for which it is defined; None if there is none."""
     return _mean([area for area in _roc_areas(p, y) if area is not None])
 
 
 def auroc_absent_half(p: Array, y: Array) -> float | None:
-    """:func:`auroc` with 0.5 for a class that no sample, or every sample, is of."""
+    """Return :func:`auroc` with 0.5 for a class that no sample, or every sample, belongs to."""
     return _mean([0.5 if area is None else area for area in _roc_areas(p, y)])
 
 
 def auprc(p: Array, y: Array) -> float | None:
-    """Average precision (steps, no interpolation) averaged over classes; undefined unless every class is there.
+    """Return the average precision (no interpolation), averaged over classes; None unless every class occurs.
 
-    Of a binary task it is that of class 1 alone.
+    For a binary task it is the average precision of class 1.
     """
     return _mean(_average_precisions(p, y))
 
 
 def auprc_present(p: Array, y: Array) -> float | None:
-    """:func:`auprc` over the classes that are there; undefined where there is none."""
+    """Return :func:`auprc` averaged over the classes that occur; None if there is none."""
     return _mean([area for area in _average_precisions(p, y) if area is not None])
 
 
 def auprc_absent_zero(p: Array, y: Array) -> float | None:
-    """:func:`auprc` with 0 for a class that is not there."""
+    """Return :func:`auprc` with 0 for a class that does not occur."""
     return _mean([0.0 if area is None else area for area in _average_precisions(p, y)])
 
 
 def dice(p: Array, y: Array) -> float:
-    """Mean over samples and channels of |P Y| / (0.5 (|P| + |Y|)) of masks at > 0.5; 1 where both are empty.
+    """Return the mean over samples and channels of |P Y| / (0.5 (|P| + |Y|)) of masks above 0.5; 1 if both are empty.
 
-    FENDA-FL, appendix A.2; ``p`` and ``y`` are (n, channels, ...).
+    ``p`` and ``y`` are (n, channels, ...). Source: FENDA-FL, appendix A.2.
     """
     mask, target = (p > 0.5).reshape(*p.shape[:2], -1), (y > 0.5).reshape(*y.shape[:2], -1)
     overlap, total = (mask & target).sum(2), mask.sum(2) + target.sum(2)
@@ -119,8 +122,8 @@ METRICS: dict[str, Metric] = {
     "auprc_present": auprc_present,
     "dice": dice,
 }
-# Of the model's outputs before they become probabilities, as Global Layers' Tables 15 and 17 were made. A softmax puts
-# samples in another order within a class: on Covertype it raises a class's area by several points.
+# Metrics of the model's outputs before they become probabilities. Source: Global Layers, Tables 15 and 17. A softmax
+# changes the order of samples within a class: on Covertype it raises the area of a class by several points.
 OF_OUTPUTS: dict[str, Metric] = {
     "auroc_of_outputs_present": auroc_present,
     "auroc_of_outputs_absent_half": auroc_absent_half,
@@ -130,14 +133,14 @@ OF_OUTPUTS: dict[str, Metric] = {
 
 
 def check(name: str) -> None:
-    """Raise :class:`SpecError` naming the nearest known metric unless ``name`` is one."""
+    """Raise :class:`SpecError` with the nearest known name for an unknown metric."""
     known = [*METRICS, *OF_OUTPUTS, LOSS]
     if name not in known:
         raise SpecError(f"unknown metric {name!r}: {nearest(name, known)}")
 
 
 def measured(name: str, output: Array, p: Array, y: Array) -> float | None:
-    """The metric ``name`` of outputs and the probabilities they mean; None where one that it reads is not finite."""
+    """Return the metric ``name`` of outputs and their probabilities; None if a value that it reads is not finite."""
     metric, read = (OF_OUTPUTS[name], output) if name in OF_OUTPUTS else (METRICS[name], p)
     return metric(read, y) if np.isfinite(read).all() else None
 
@@ -151,26 +154,26 @@ def _mean_recall(guess: Array, y: Array) -> float:
 
 
 def _mean(values: list[float | None]) -> float | None:
-    """None where a value is undefined, or where there is none."""
+    """Return the mean; None if a value is undefined, or if there is none."""
     defined = [value for value in values if value is not None]
     return float(np.mean(defined)) if defined and len(defined) == len(values) else None
 
 
 def _roc_areas(p: Array, y: Array) -> list[float | None]:
-    """The area of every class against the rest; None for one that no sample, or every sample, is of."""
-    from sklearn.metrics import roc_auc_score  # takes a second to import, and few tasks are scored by it
+    """Return the area of every class against the rest; None for a class of no sample, or of every sample."""
+    from sklearn.metrics import roc_auc_score  # takes a second to import, and few metrics need it
 
     return [float(roc_auc_score(own, score)) if 0 < own.sum() < len(own) else None for own, score in _columns(p, y)]
 
 
 def _average_precisions(p: Array, y: Array) -> list[float | None]:
-    """The average precision of every class; None for one that is not there."""
+    """Return the average precision of every class; None for a class that does not occur."""
     from sklearn.metrics import average_precision_score
 
     return [float(average_precision_score(own, score)) if own.any() else None for own, score in _columns(p, y)]
 
 
 def _columns(p: Array, y: Array) -> list[tuple[Array, Array]]:
-    """For every column of ``p``: which samples are of its class (n,), and the column (n,)."""
+    """Return, for every column of ``p``, whether each sample belongs to its class (n,), and the column (n,)."""
     first = 1 if p.shape[1] == 1 else 0
     return [(y == first + column, p[:, column]) for column in range(p.shape[1])]

@@ -1,7 +1,7 @@
-"""Kernels in C, compiled for this machine when first asked for and kept in the cache; and the C library's memory.
+"""Kernels in C, compiled for this machine at first use and kept in the cache; settings of the C library's memory.
 
-Only what torch cannot do in one operation is written in C, and every kernel has a twin in tensor operations: its
-definition, its test, and what is computed where there is no compiler.
+Only computations that torch cannot do in one operation are written in C. Every kernel has a definition in tensor
+operations, which tests compare it with, and which is computed where there is no compiler.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h
 RESERVED, LARGE_PAGE = 2**29, 2**21  # bytes
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-Wno-psabi", "-shared", "-fPIC")
 
-_without_kernels = False
+_kernels_off = False
 
 
 def kernels(source: Path) -> Any:
-    """The functions of a C file; None where no compiler (``CC``, or else ``cc``) can compile it.
+    """Return the functions of a C file; None if no compiler (``CC``, or else ``cc``) can compile it.
 
-    They belong to the content of the file, to the compiler and to the processor: another of these compiles anew.
+    The cache key is the content of the file, the compiler and the processor.
     """
-    return None if _without_kernels else _compiled(source)
+    return None if _kernels_off else _compiled(source)
 
 
 def serve(source: Path, *tensors: Tensor) -> bool:
-    """Whether the functions of a C file are there and compute with such numbers: single ones in main memory."""
+    """Return whether the functions of a C file are available for these tensors: float32 in main memory."""
     single = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in tensors)
     return single and kernels(source) is not None
 
 
 def operation(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Make a function, decorated with its name and types as torch writes them, an operation that torch can trace."""
+    """Return a decorator that registers a function as a torch operation with this name and these types."""
     name, types = signature.split("(", 1)
 
     def made(function: Callable[..., Any]) -> Any:
@@ -62,11 +62,11 @@ def operation(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let this process keep up to 1 GB that it has freed, half of it in large pages, where its C library can.
+    """Let this process keep up to 1 GB of freed memory, half of it in large pages, if its C library (glibc) can.
 
-    A local step asks for the same megabytes as the one before. Given back to the system in between, they are fetched
-    anew page by page, or not, by chance: a tenth to a half of such a step's time. Large pages spare another 3 % of a
-    step that goes through tens of megabytes.
+    Every local step allocates the same megabytes as the step before. If they are returned to the system in between,
+    they must be mapped again page by page, which takes a tenth to a half of the step's time. Large pages save another
+    3 % of a step that uses tens of megabytes (docs/design-notes.md).
     """
     c = ctypes.CDLL(None) if os.name == "posix" else None
     if c is None or not hasattr(c, "mallopt"):
@@ -74,7 +74,7 @@ def keep_freed_memory() -> None:
     for parameter, value in ((M_MMAP_THRESHOLD, 2**25), (M_TRIM_THRESHOLD, 2**30)):
         c.mallopt(parameter, value)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        c.mallopt(M_MMAP_MAX, 0)  # the heap itself is to grow
+        c.mallopt(M_MMAP_MAX, 0)  # the heap itself must grow
         c.malloc.restype = c_void_p
         reserved = c.malloc(c_size_t(RESERVED))
         c.mallopt(M_MMAP_MAX, 2**16)
@@ -86,13 +86,13 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def without_kernels() -> Iterator[None]:
-    """No kernels: what is traced now is the same on a machine without a compiler."""
-    global _without_kernels
-    before, _without_kernels = _without_kernels, True
+    """Use no kernels, so that traces are the same on a machine without a compiler."""
+    global _kernels_off
+    before, _kernels_off = _kernels_off, True
     try:
         yield
     finally:
-        _without_kernels = before
+        _kernels_off = before
 
 
 @cache
@@ -108,18 +108,16 @@ def _compiled(source: Path) -> ctypes.CDLL | None:
                 write_whole(shared, made.read_bytes())
         return ctypes.CDLL(str(shared))
     except FileNotFoundError:
-        return None  # no compiler, as is said beside every cost
+        return None  # no compiler; the description of the machine says so
     except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip() or str(error)
-        why = said.splitlines()[0]
-        warnings.warn(
-            f"{compiler()[0]} makes no kernel of {source.name}, torch computes it, slower: {why}", stacklevel=2
-        )
+        output = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip() or str(error)
+        reason = output.splitlines()[0]
+        warnings.warn(f"{compiler()[0]} cannot compile {source.name}, torch is used, slower: {reason}", stacklevel=2)
         return None
 
 
 def _processor() -> str:
-    """What the processor can do: a cache may be shared by machines that differ in it."""
+    """Return the features of the processor: machines that differ in them may share a cache."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -9,21 +9,8 @@ import torch
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, mean, searchable
-from bench.models.functional import Model
+from bench.models.layers import cumulative_sensitivity
 from bench.registry import Allowed, register
-
-
-def trained_weights(model: Model) -> Tensor:
-    """n_l (L,): how many trained weights each layer has."""
-    return model.layer_sums((torch.arange(model.size) < model.trainable).to(torch.float32))
-
-
-def federation_sensitivity(model: Model, w: Tensor, gradient: Tensor) -> Tensor:
-    """F_l = sum_{k<=l} 1/n_k sum_p (w_p g_p)^2 (L,), over the trained weights p of layer k (equation 2).
-
-    ``gradient`` (d,) is the loss's at ``w`` (d,), with zeros wherever a weight is not trained.
-    """
-    return torch.cumsum(model.layer_sums((w * gradient) ** 2) / trained_weights(model).clamp(min=1), 0)
 
 
 @register("player_fl")
@@ -66,7 +53,7 @@ class PLayerFL(Algorithm):
 
     def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
         gradient, w = site.gradient(lambda w: self.loss(w, batch, client, received, site), client["w"])
-        sensitivity = federation_sensitivity(site.model, client["w"], gradient)
+        sensitivity = cumulative_sensitivity(site.model, client["w"], gradient)
         w, state = site.optimizer.step(w, gradient, client["optimizer"])
         return {"w": w, "optimizer": state, "sensitivity": sensitivity}
 

@@ -68,11 +68,11 @@ def train(
     """
     from bench.native import keep_freed_memory
     from bench.train import engine
-    from bench.train.snapshots import Keeping
+    from bench.train.snapshots import SnapshotPolicy
 
     common = run_batch.runs[0]
     federations = [worker.federation(run) for run in run_batch.first]
-    keeping = Keeping(worker.snapshots, worker.every_rounds, worker.every_seconds) if worker.snapshots else None
+    policy = SnapshotPolicy(worker.snapshots, worker.every_rounds, worker.every_seconds) if worker.snapshots else None
     keep_freed_memory()
     with _one_thread():
         trained = engine.run(
@@ -86,7 +86,7 @@ def train(
             budget=common.budget,
             rungs=run_batch.rungs,
             reduction=run_batch.reduction,
-            snapshots=keeping,
+            snapshots=policy,
             tell=tell,
         )
     return [

@@ -22,7 +22,7 @@ from bench.train.path import mapper_of
 from bench.train.results import as_plain, collect_outcomes, from_plain
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
-from bench.train.snapshots import Keeping, Snapshot
+from bench.train.snapshots import Snapshot, SnapshotPolicy
 from bench.train.state import RunState, Trained
 from bench.types import Outcome, SpecError, content_hash
 
@@ -67,7 +67,7 @@ class Driver:
         path: Literal["stack", "loop"],
         rungs: Sequence[int] = (),
         reduction: int = 0,
-        keeping: Keeping | None = None,
+        policy: SnapshotPolicy | None = None,
         tell: Tell = lambda finished, rounds, best: None,
     ) -> None:
         if rungs:
@@ -77,7 +77,7 @@ class Driver:
         self.outcomes: dict[int, list[Outcome]] = {}  # of all seeds, by the number of the setting
         self.finished: list[tuple[Sequence[int], Rounds, Trained]] = []  # models of settings that were not dropped
         self._lowest = math.inf
-        self._snapshot = None if keeping is None else self._named(keeping)
+        self._snapshot = None if policy is None else self._named(policy)
         self._all = chunk_numbers(run_batch, path)
         self._waiting = list(self._all)  # settings of chunks that have not begun
         self._chunks: list[Chunk] = []
@@ -154,7 +154,7 @@ class Driver:
 
     # Snapshots ------------------------------------------------------------------------------------------------------
 
-    def _named(self, keeping: Keeping) -> Snapshot:
+    def _named(self, policy: SnapshotPolicy) -> Snapshot:
         """Return the snapshot that belongs to everything that decides the runs' numbers."""
         run_batch = self.run_batch
         digest = hashlib.sha256(run_batch.initial(run_batch.seeds[0], 0).numpy().tobytes())
@@ -173,8 +173,8 @@ class Driver:
             "path": self.path,
         }
         identity = content_hash(content)
-        file = keeping.folder / f"{identity}.safetensors"
-        return Snapshot(file, identity, keeping.every_rounds, keeping.every_seconds)
+        file = policy.folder / f"{identity}.safetensors"
+        return Snapshot(file, identity, policy.every_rounds, policy.every_seconds)
 
     def _keep(self, snapshot: Snapshot) -> None:
         tree, chunks = {}, []

@@ -19,7 +19,7 @@ from bench.train.driver import Driver, Tell
 from bench.train.path import ExecutionPath, check_path, select_path
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
-from bench.train.snapshots import Keeping
+from bench.train.snapshots import SnapshotPolicy
 from bench.train.state import Trained
 from bench.types import Budget, Federation, Outcome, SpecError
 
@@ -75,7 +75,7 @@ def run(
     path: ExecutionPath = "auto",
     rungs: Sequence[int] = (),
     reduction: int = 0,
-    snapshots: Keeping | None = None,
+    snapshots: SnapshotPolicy | None = None,
     tell: Tell = lambda finished, rounds, best: None,
 ) -> TrainedRuns:
     """Train every setting with every seed; return outcomes (settings-major) and models.

@@ -1,7 +1,7 @@
-"""The state of running run batches on disk, so that a long run goes on where it was cut.
+"""Snapshots: the state of a run batch on disk, from which training resumes after an interruption.
 
-A snapshot is a tree of tensors and a few facts, written whole or not at all, and never believed without its checksum.
-Local steps, draws and sums after it are those of an uncut run, so the outcome is the same to the last bit.
+A snapshot holds a tree of tensors and metadata, with a checksum. It is written atomically. A resumed run equals an
+uninterrupted one bit by bit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bench.types import DataError
 
 
 @dataclass(frozen=True)
-class Keeping:
-    """Where snapshots are kept, and when: after rounds that ``every_rounds`` divides, and after ``every_seconds``."""
+class SnapshotPolicy:
+    """The folder of snapshots, and when to write one: after every n-th round, or after a number of seconds."""
 
     folder: Path
     every_rounds: int | None = None
@@ -34,7 +34,7 @@ class Keeping:
 
 @dataclass
 class Snapshot:
-    """A file that holds the state of what ``identity`` names."""
+    """A file with the state of the run batch that ``identity`` names."""
 
     file: Path
     identity: str
@@ -45,23 +45,23 @@ class Snapshot:
         self._last = time.monotonic()
 
     def due(self, round_: int) -> bool:
-        """Whether to write the state after so many rounds."""
+        """Return whether to write the state after ``round_`` rounds."""
         late = time.monotonic() - self._last >= self.every_seconds
         return late or (self.every_rounds is not None and round_ % self.every_rounds == 0)
 
-    def write(self, tree: Mapping[Any, Any], facts: Mapping[str, Any]) -> None:
-        """Keep the tree (nested dictionaries of tensors) and the facts (plain containers)."""
+    def write(self, tree: Mapping[Any, Any], metadata: Mapping[str, Any]) -> None:
+        """Write the tree (nested dictionaries of tensors) and the metadata (plain containers)."""
         leaves = dict(_leaves(tree, "tree"))
-        # A branch without tensors (the state of an optimiser that has none) would be lost with them.
+        # A branch without tensors (the state of an optimiser without momentum) must be listed by name.
         bare = [name for name, leaf in leaves.items() if leaf is None]
-        text = json.dumps({"identity": self.identity, "bare": bare, "facts": facts}, allow_nan=False)
+        text = json.dumps({"identity": self.identity, "bare": bare, "metadata": metadata}, allow_nan=False)
         tensors = {name: leaf.contiguous().clone() for name, leaf in leaves.items() if leaf is not None}
-        content = save({**tensors, "facts": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)})
+        content = save({**tensors, "metadata": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)})
         self._last = time.monotonic()
         write_whole(self.file, hashlib.sha256(content).digest() + content)
 
     def read(self) -> tuple[dict[Any, Any], dict[str, Any]] | None:
-        """The tree and the facts kept last; None where nothing is, or what is there belongs to something else.
+        """Return the tree and the metadata; None if there is no file, or if it belongs to another run batch.
 
         Raises :class:`DataError` for a damaged file.
         """
@@ -71,9 +71,9 @@ class Snapshot:
         digest, content = found[:32], found[32:]
         if hashlib.sha256(content).digest() != digest:
             expected = hashlib.sha256(content).hexdigest()
-            raise DataError(f"{self.file}: damaged, its sha256 is {expected}; delete it, the runs then start afresh")
+            raise DataError(f"{self.file}: damaged, its sha256 is {expected}; delete it, and the runs start again")
         tensors = load(content)
-        head = json.loads(bytes(tensors.pop("facts").tolist()))
+        head = json.loads(bytes(tensors.pop("metadata").tolist()))
         if head["identity"] != self.identity:
             return None
         tree: dict[Any, Any] = {}
@@ -83,14 +83,15 @@ class Snapshot:
             for key in path:
                 branch = branch.setdefault(key, {})
             branch[last] = leaf
-        return tree, head["facts"]
+        return tree, head["metadata"]
 
     def forget(self) -> None:
+        """Delete the file."""
         self.file.unlink(missing_ok=True)
 
 
 def _leaves(tree: Any, name: str) -> Iterator[tuple[str, Tensor | None]]:
-    """Tensors by the path to them; a branch without any is None."""
+    """Yield tensors by their path in the tree; None for a branch without tensors."""
     if isinstance(tree, Tensor) or not tree:
         yield name, tree if isinstance(tree, Tensor) else None
         return
@@ -99,5 +100,5 @@ def _leaves(tree: Any, name: str) -> Iterator[tuple[str, Tensor | None]]:
 
 
 def _key(text: str) -> Any:
-    """A grid's index is written "0,1,2,", any other key as it is."""
+    """Return a key of the tree; "0,1,2," is an index of a grid."""
     return tuple(map(int, text[:-1].split(","))) if text.endswith(",") else text

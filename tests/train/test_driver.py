@@ -13,7 +13,7 @@ import pytest
 from bench.train import driver, engine, halving
 from bench.train.path import ExecutionPath
 from bench.train.rounds import Rounds
-from bench.train.snapshots import Keeping, Snapshot
+from bench.train.snapshots import Snapshot, SnapshotPolicy
 from bench.types import Budget, Outcome, SpecError
 from tests.train.test_engine import assert_close
 from tests.train.toy import federation
@@ -105,7 +105,7 @@ def test_a_resumed_run_batch_equals_an_uninterrupted_one(
     path: ExecutionPath, trained: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "STACKED_WEIGHTS", STACK_OF_TWO)
-    whole, keeping = halved("fedavg_ft", path), Keeping(tmp_path, every_rounds=1)
+    whole, policy = halved("fedavg_ft", path), SnapshotPolicy(tmp_path, every_rounds=1)
     train, calls = Rounds.train, []
 
     def cut(self: Rounds, running: Any) -> None:
@@ -116,9 +116,9 @@ def test_a_resumed_run_batch_equals_an_uninterrupted_one(
 
     monkeypatch.setattr(Rounds, "train", cut)
     with pytest.raises(KeyboardInterrupt):
-        halved("fedavg_ft", path, snapshots=keeping)
+        halved("fedavg_ft", path, snapshots=policy)
     monkeypatch.setattr(Rounds, "train", train)
-    assert halved("fedavg_ft", path, snapshots=keeping) == whole
+    assert halved("fedavg_ft", path, snapshots=policy) == whole
     assert list(tmp_path.iterdir()) == []
 
 
@@ -174,5 +174,5 @@ def test_snapshots_are_kept_by_rounds_or_by_time(
     written: list[object] = []
     write = Snapshot.write
     monkeypatch.setattr(Snapshot, "write", lambda self, *given: written.append(given) or write(self, *given))
-    run("fedavg", "loop", (0.1,), snapshots=Keeping(tmp_path, every_rounds, every_seconds))
+    run("fedavg", "loop", (0.1,), snapshots=SnapshotPolicy(tmp_path, every_rounds, every_seconds))
     assert len(written) == writes

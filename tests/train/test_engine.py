@@ -120,7 +120,7 @@ def test_a_modules_weights_begin_every_run() -> None:
     module = nn.Linear(13, 1)
     for outcome_seed in (0, 1):
         found = engine.run(
-            federation(), algorithm="local", model=module, settings=[{"lr": 0.0}], seeds=[outcome_seed], budget=BUDGET,
+            federation(), algorithm="local", model=module, settings=[{"lr": 1e-30}], seeds=[outcome_seed], budget=BUDGET,
             path="stack",
         )  # fmt: skip
         rounds, personal = found.personal(0, 0, "latest")
@@ -131,7 +131,13 @@ def test_a_modules_weights_begin_every_run() -> None:
 
 def test_clients_of_a_named_model_begin_alike() -> None:
     found = engine.run(
-        federation(), algorithm="local", model="mlp", settings=[{"lr": 0.0}], seeds=[0, 1], budget=BUDGET, path="stack"
+        federation(),
+        algorithm="local",
+        model="mlp",
+        settings=[{"lr": 1e-30}],
+        seeds=[0, 1],
+        budget=BUDGET,
+        path="stack",
     )
     weights = [[found.personal(run, client, "latest")[1]["w"] for client in range(3)] for run in range(2)]
     assert torch.equal(weights[0][0], weights[0][2])

@@ -13,7 +13,8 @@ import torch
 from bench.registry import catalogue
 from bench.train import driver, engine
 from bench.train.rounds import Rounds
-from bench.train.snapshots import Keeping, Snapshot
+from bench.train.snapshots import Snapshot, SnapshotPolicy
+from bench.train.state import RunState
 from bench.types import Budget, DataError
 from tests.reference import models
 from tests.train.toy import federation
@@ -21,7 +22,7 @@ from tests.train.toy import federation
 BUDGET = Budget(rounds=4, local_steps=3, batch_size=4, optimizer="adamw")
 
 
-class _CutError(Exception):
+class _InterruptionError(Exception):
     pass
 
 
@@ -34,34 +35,34 @@ def _run(name: str, path: str, folder: Path | None = None, **budget: Any) -> eng
         federation(), algorithm=name, algorithm_options=getattr(reference, "OPTIONS", {}),
         model=getattr(models, getattr(reference, "MODEL", "mlp"))(), settings=[{"lr": 0.01}, {"lr": 0.02}],
         seeds=[1, 2], budget=dataclasses.replace(BUDGET, **budget), path=path,
-        snapshots=folder and Keeping(folder, every_rounds=1),
+        snapshots=folder and SnapshotPolicy(folder, every_rounds=1),
     )  # fmt: skip
 
 
-def _cut_in_round_two(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The rounds that are begun from now on, of which the first one numbered 2 is cut."""
-    steps, begun, cut = Rounds._local_steps, [], []
+def _interrupt_round_two(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Interrupt the first training of round 2; return the list to which all rounds are added as they begin."""
+    train, begun, interrupted = Rounds.train, [], []
 
-    def cut_once(self: Rounds, clients, received, round_, tuning=0):
-        begun.append(round_)
-        if round_ == 2 and not cut:
-            cut.append(True)
-            raise _CutError
-        return steps(self, clients, received, round_, tuning)
+    def interrupt_once(self: Rounds, state: RunState) -> None:
+        begun.append(state.rounds)
+        if state.rounds == 2 and not interrupted:
+            interrupted.append(True)
+            raise _InterruptionError
+        train(self, state)
 
-    monkeypatch.setattr(Rounds, "_local_steps", cut_once)
+    monkeypatch.setattr(Rounds, "train", interrupt_once)
     return begun
 
 
 @pytest.mark.parametrize("name", [name for name in catalogue("algorithms") if name != "central"])
-def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = sorted(catalogue("algorithms")).index(name)
     path = "stack" if number % 2 else "loop"
-    # Cut before the first point of the learning curves or after it, whether or not aggregates are evaluated.
+    # Interrupted before the first point of the learning curves or after it, whether or not aggregates are evaluated.
     changes: dict[str, Any] = {"test_every": 1 + number % 3, "evaluate": ("aggregated", "trained")[number // 2 % 2]}
     whole = _run(name, path, **changes)
-    rounds_run = _cut_in_round_two(monkeypatch)
-    with pytest.raises(_CutError):
+    rounds_run = _interrupt_round_two(monkeypatch)
+    with pytest.raises(_InterruptionError):
         _run(name, path, tmp_path, **changes)
     assert len(list(tmp_path.iterdir())) == 1
     rounds_run.clear()
@@ -74,8 +75,8 @@ def test_going_on_equals_an_uncut_run(name: str, tmp_path: Path, monkeypatch: py
 
 def test_a_snapshot_of_another_version_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run("fedavg", "stack")
-    begun = _cut_in_round_two(monkeypatch)
-    with pytest.raises(_CutError):
+    begun = _interrupt_round_two(monkeypatch)
+    with pytest.raises(_InterruptionError):
         _run("fedavg", "stack", tmp_path)
     begun.clear()
     monkeypatch.setattr(driver, "FORMAT", driver.FORMAT + 1)
@@ -89,8 +90,8 @@ def test_a_damaged_snapshot_is_named_and_never_used(tmp_path: Path) -> None:
     snapshot.write({"w": {(0, 1, 2): torch.arange(3.0)}, "empty": {}}, {"round": 3})
     found = snapshot.read()
     assert found is not None
-    tree, facts = found
-    assert facts == {"round": 3}
+    tree, metadata = found
+    assert metadata == {"round": 3}
     assert tree["empty"] == {}
     assert tree["w"][0, 1, 2].tolist() == [0, 1, 2]
     assert Snapshot(tmp_path / "state", "b").read() is None

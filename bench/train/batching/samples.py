@@ -1,4 +1,4 @@
-"""The samples of a client."""
+"""The samples of a client, or of all clients pooled."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from bench.types import Split
 
 
 class Samples:
-    """What a client trains and is validated on: parts one after another, each where it lies in memory.
+    """Training samples, then validation samples that the data set fixes, without copying them into one tensor.
 
-    ``samples[rows]`` are inputs and targets of ``rows``, a tensor of any shape, counted over all parts: those for
-    training first, then those the data set has for validation (None: validation rows are held out of the others).
+    ``samples[rows]`` returns inputs and targets of ``rows``, a tensor of any shape that counts over all parts. With
+    ``validation`` None, validation rows are held out of the training samples.
     """
 
     def __init__(self, training: Sequence[Split], validation: Sequence[Split] | None = None) -> None:
@@ -26,7 +26,7 @@ class Samples:
 
     @property
     def input_bytes(self) -> int:
-        """How large one stored input is."""
+        """The size of one stored input."""
         x = self.parts[0].x
         return x[0].numel() * x.element_size()
 

@@ -1,8 +1,8 @@
-"""Which samples a client sees, and in which order (FENDA-FL sections 3.3 and 4, and its code's loaders).
+"""Mini-batch schedules: which samples a client uses in each local step.
 
-A client's training samples are split once per seed into training and validation. In every round the training
-samples are shuffled afresh and cut into mini-batches; the short last one is kept; when the round wants more local
-steps than there are batches, the samples are shuffled again. Nothing here depends on hyper-parameters.
+A client's samples are split once per seed into training and validation samples. In every round the training samples are
+shuffled and cut into mini-batches. If a round has more local steps than mini-batches, the samples are shuffled again.
+Nothing here depends on hyper-parameters. Source: FENDA-FL, sections 3.3 and 4, and the loaders of its code.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from bench.types import Budget, SpecError
 
 
 def split(samples: int, validation: float, seed: int, client: int) -> tuple[Tensor, Tensor]:
-    """Row numbers of the training and the validation samples; ``validation`` is the share held out."""
+    """Return the rows of training and of validation samples; ``validation`` is the share held out."""
     validated = held_out(samples, validation)
     order = permutation(derive("validation", seed, client), samples)
     return order[validated:].sort().values, order[:validated].sort().values
 
 
 def held_out(samples: int, validation: float) -> int:
-    """How many of a client's samples are the share ``validation``, rounded down; a share that floats miss is met."""
+    """Return how many samples the share ``validation`` is, rounded down; 0.29 of 100 is 29 despite float rounding."""
     return math.floor(samples * validation + 1e-9)
 
 
 def batch_size(budget: Budget, samples: int) -> int:
-    """The size of a full mini-batch of a client with so many training samples."""
+    """Return the size of a full mini-batch of a client with ``samples`` training samples."""
     if budget.batches is not None:
         if samples < budget.batches:
-            raise SpecError(f"batches = {budget.batches}: a client has {samples} training samples; give fewer batches")
+            raise SpecError(
+                f"batches = {budget.batches}: a client has only {samples} training samples; give at most {samples}"
+            )
         return samples // budget.batches
     return samples if budget.batch_size == "full" else min(budget.batch_size, samples)
 
 
 def local_steps(budget: Budget, samples: int) -> int:
-    """How many local steps a client takes in one round."""
+    """Return how many local steps a client takes in one round."""
     if budget.local_steps is not None:
         return budget.local_steps
     assert budget.local_epochs is not None
@@ -46,7 +48,7 @@ def local_steps(budget: Budget, samples: int) -> int:
 
 
 def mini_batches(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
-    """The mini-batches of one round, as positions among the client's training samples, one per local step."""
+    """Return the mini-batches of one round, one per local step, as positions among the client's training samples."""
     if budget.batches is not None:
         return _aligned(budget, samples, seed, client, round_)
     size, wanted = batch_size(budget, samples), local_steps(budget, samples)
@@ -60,9 +62,9 @@ def mini_batches(budget: Budget, samples: int, seed: int, client: int, round_: i
 
 
 def _aligned(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
-    """The same number of mini-batches an epoch for every client; an epoch runs on over rounds shorter than it.
+    """Return mini-batches of which every client has the same number in an epoch; an epoch may span several rounds.
 
-    Global Layers, section 3: with one local step a round the clients meet after every batch.
+    With one local step in a round the clients are aggregated after every mini-batch. Source: Global Layers, section 3.
     """
     assert budget.batches is not None
     size, wanted = batch_size(budget, samples), local_steps(budget, samples)
@@ -75,9 +77,9 @@ def _aligned(budget: Budget, samples: int, seed: int, client: int, round_: int) 
 
 
 def mean_over_batches(samples: int, size: int) -> Tensor:
-    """Weights (n,) that turn a sum over samples into the unweighted mean over batches of their mean.
+    """Return weights (n,) that turn a sum over samples into the unweighted mean over mini-batches of their mean.
 
-    This is how FENDA-FL's validation loss is averaged: the short last batch counts as much as a full one.
+    A short last mini-batch counts as much as a full one. Source: the validation loss of FENDA-FL's code.
     """
     if not samples:
         return torch.empty(0)

@@ -1,9 +1,9 @@
-"""Mini-batches in the order in which a script of torch's own tools meets them.
+"""Mini-batches in the order in which a training script in torch draws them.
 
-Such a script seeds torch, builds its clients' models and loops over epochs. In each, a DataLoader that shuffles is
-begun for every client, then all are read at once, a mini-batch of every client after the other; after that every
-client's validation samples are shuffled too. All of it draws from torch's one generator, so that the same seed stands
-for the same weights and the same mini-batches only where everything is drawn in the same order (Global Layers' code).
+Such a script seeds torch, builds the clients' models and loops over epochs. In each epoch it starts a shuffling
+DataLoader for every client, reads one mini-batch of each client in turn, and then shuffles every client's validation
+samples. Everything draws from torch's global generator. The same seed therefore gives the same weights and mini-batches
+only if everything is drawn in the same order. Source: the released code of Global Layers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bench.types import Budget
 class Loaders:
     """The mini-batches of one seed, as positions among each client's training samples.
 
-    ``generator`` is the state of torch's generator when the first epoch begins; ``training`` and ``validation`` are
-    the clients' numbers of samples. The budget says how many mini-batches an epoch has.
+    ``generator`` is the state of torch's generator at the start of the first epoch; ``training`` and ``validation`` are
+    the clients' numbers of samples. The budget gives the number of mini-batches in an epoch.
     """
 
     def __init__(self, generator: Tensor, training: Sequence[int], validation: Sequence[int], budget: Budget) -> None:
@@ -33,7 +33,7 @@ class Loaders:
         self._drawn: list[tuple[Tensor, ...]] = []
 
     def epoch(self, number: int) -> list[tuple[Tensor, ...]]:
-        """The mini-batches of all clients in an epoch; those of epochs before it are drawn first."""
+        """Return the mini-batches of all clients in an epoch, after drawing those of all earlier epochs."""
         if number < self._epochs - 1:
             self._generator, self._epochs = self._begin, 0
         while self._epochs <= number:
@@ -47,7 +47,7 @@ class Loaders:
             together = []
             for _ in range(self._batches):
                 together.append([next(loader) for loader in training])
-                torch.randperm(len(training))  # which client's turn it is, which changes no number
+                torch.randperm(len(training))  # the order of the clients; it decides nothing else
             for size, _, held_out in self._sizes:
                 if held_out:
                     next(_shuffled(held_out, size, keep_last=True))

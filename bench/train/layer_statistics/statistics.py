@@ -1,7 +1,7 @@
-"""What PLayer-FL looks at in a model, layer by layer (Elhussein & Gürsoy, 2025, equations 2 and A.1 to A.3).
+"""Statistics of a model's gradients, curvature and representations, layer by layer.
 
-A layer is a module that holds weights, in the order of ``Model.layers``; only its trained weights count. A ``loss`` is
-a function of the weights w (d,) alone, such as ``lambda w: criterion(model(w, x).output, y).mean()``.
+Each definition names its source. A ``loss`` is a function of the weights w (d,), for example
+``lambda w: criterion(model(w, x).output, y).mean()``. L is the number of layers (:mod:`bench.models.layers`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, vjp
 
-from bench.algorithms import player_fl
+from bench.models import layers
 from bench.models.functional import Model
 from bench.rng import bits
 from bench.types import SpecError
@@ -30,62 +30,71 @@ class TraceEstimate(NamedTuple):
 
 
 def gradient(model: Model, loss: Loss, w: Tensor) -> Tensor:
-    """The gradient (d,) at ``w``, zero where a weight is not trained."""
-    return grad(loss)(w) * _trained(model)
+    """Return the gradient (d,) at ``w``, with zeros for weights that are not trained."""
+    return grad(loss)(w) * layers.trained(model)
 
 
-def federation_sensitivity(model: Model, loss: Loss, w: Tensor) -> Tensor:
-    """F_l (L,) of equation 2: (w_p g_p)^2, averaged over each layer, summed over a layer and all before it."""
-    return player_fl.federation_sensitivity(model, w, gradient(model, loss, w))
+def sensitivity(model: Model, loss: Loss, w: Tensor) -> Tensor:
+    """Return the sensitivity (L,) of all layers up to each layer (:func:`bench.models.layers.cumulative_sensitivity`).
+
+    Source: Elhussein and Gürsoy (2025), equation 2.
+    """
+    return layers.cumulative_sensitivity(model, w, gradient(model, loss, w))
 
 
 def gradient_variance(model: Model, loss: Loss, w: Tensor) -> Tensor:
-    """1/n_l sum_p (g_p - mean g)^2 (L,) over the gradient's entries in each layer (equation A.1)."""
-    g, n = gradient(model, loss, w), player_fl.trained_weights(model).clamp(min=1)
-    centred = (g - model.by_layer(model.layer_sums(g) / n)) * _trained(model)
+    """Return 1/n_l sum_p (g_p - mean g)^2 over the entries of the gradient in each layer, (L,).
+
+    Source: Elhussein and Gürsoy (2025), equation A.1.
+    """
+    g, n = gradient(model, loss, w), layers.trained_weights(model).clamp(min=1)
+    centred = (g - model.by_layer(model.layer_sums(g) / n)) * layers.trained(model)
     return model.layer_sums(centred**2) / n
 
 
 def hessian_trace(model: Model, loss: Loss, w: Tensor, *, probes: int, key: int) -> TraceEstimate:
-    """The trace (L,) of the loss's Hessian within each layer, the sum of its eigenvalues (equation A.2).
+    """Estimate the trace of the loss's Hessian within each layer (the sum of its eigenvalues), (L,).
 
-    Hutchinson's estimate: the mean over ``probes`` vectors v of random signs, drawn by ``key``, of v (H v) summed over
-    each layer; its standard error is the probes' standard deviation over sqrt(probes). The paper divides by n_l, which
-    is :func:`bench.algorithms.player_fl.trained_weights`.
+    Source: Hutchinson (1990). The estimate is the mean, over ``probes`` vectors v of random signs drawn by ``key``, of
+    v (H v) summed over each layer. Its standard error is the standard deviation over sqrt(probes). Raises
+    :class:`SpecError` for fewer than two probes. Elhussein and Gürsoy (2025, equation A.2) divide the trace by n_l
+    (:func:`bench.models.layers.trained_weights`).
     """
     if probes < 2:
         raise SpecError(f"hessian_trace: probes = {probes}: a standard error needs at least 2")
-    hessian_times = vjp(grad(loss), w)[1]  # v^T H, which is (H v)^T
+    hessian_times = vjp(grad(loss), w)[1]  # v^T H, which equals (H v)^T
     samples = []
     for probe in range(probes):
         heads = bits(torch.tensor(key), torch.arange(probe * model.size, (probe + 1) * model.size)) >= 0
-        v = torch.where(heads, 1.0, -1.0) * _trained(model)
+        v = torch.where(heads, 1.0, -1.0) * layers.trained(model)
         samples.append(model.layer_sums(v * hessian_times(v)[0]))
     drawn = torch.stack(samples)
     return TraceEstimate(drawn.mean(0), drawn.std(0) / probes**0.5)
 
 
 def linear_cka(x: Tensor, y: Tensor) -> Tensor:
-    """||Y^T X||_F^2 / (||X^T X||_F ||Y^T Y||_F) of representations (n, ...) of the same n samples, columns centred.
+    """Return ||Y^T X||_F^2 / (||X^T X||_F ||Y^T Y||_F) of representations (n, ...) of the same n samples.
 
-    1 for equal representations up to rotation and scale. Equation A.3 prints the norms below the line squared; then a
-    representation would not be similar to itself (Kornblith et al., 2019, have it as here).
+    Columns are centred. The value is 1 for representations that are equal up to rotation and scale. Source: Kornblith
+    et al. (2019). Equation A.3 of Elhussein and Gürsoy (2025) prints the norms in the denominator squared, which would
+    not give 1 for equal representations.
     """
     x, y = (_centred(each.flatten(1)) for each in (x, y))
     return (y.T @ x).square().sum() / (torch.linalg.norm(x.T @ x) * torch.linalg.norm(y.T @ y))
 
 
 def angular_procrustes(x: Tensor, y: Tensor) -> Tensor:
-    """arccos(||X^T Y||_* / (||X||_F ||Y||_F)), from 0 to pi / 2, columns centred: a distance, free of rotations.
+    """Return the angle arccos(||X^T Y||_* / (||X||_F ||Y||_F)) in radians, from 0 to pi / 2.
 
-    This is what PLayer-FL's code plots under the name of CKA. Of feature maps (n, channels, height, width) every place
-    is a row, and the distance is the least over all circular shifts of one against the other.
+    Columns are centred; the distance does not change under rotations. For feature maps (n, channels, height, width)
+    every place is a row, and the distance is the smallest over all circular shifts of one map against the other.
+    Source: Williams et al. (2021). The code of Elhussein and Gürsoy (2025) plots it under the name CKA.
     """
     if x.dim() < 4:
         x, y = (each.flatten(1)[..., None, None] for each in (x, y))
     x, y = (each.to(torch.float64) for each in (x, y))
     x, y = (each - each.mean((0, 2, 3), keepdim=True) for each in (x, y))
-    # X^T Y for all shifts at once, as a cross-correlation over the two axes of space.
+    # X^T Y for all shifts at once, as a cross-correlation over height and width.
     spectrum = torch.einsum("nahw,nbhw->hwab", torch.fft.fft2(x).conj(), torch.fft.fft2(y))
     products = torch.fft.ifft2(spectrum, dim=(0, 1)).real
     closest = torch.linalg.svdvals(products).sum(-1).max()
@@ -93,7 +102,10 @@ def angular_procrustes(x: Tensor, y: Tensor) -> Tensor:
 
 
 def layer_outputs(model: Model, w: Tensor, x: Tensor) -> list[Tensor]:
-    """What each layer (a module with weights) gives out for inputs ``x`` (n, ...), in evaluation mode."""
+    """Return the output of each layer for inputs ``x`` (n, ...), in evaluation mode.
+
+    Raises :class:`SpecError` for a layer whose weights the model uses without calling it as a module.
+    """
     outputs: dict[str, Tensor] = {}
 
     def keep(layer: str) -> Callable[[nn.Module, object, Tensor], None]:
@@ -115,17 +127,12 @@ def layer_outputs(model: Model, w: Tensor, x: Tensor) -> list[Tensor]:
 
 
 def similarities(model: Model, weights: Sequence[Tensor], x: Tensor, measure: Similarity = linear_cka) -> Tensor:
-    """How alike the layers of C models of one network are on the same inputs: (L, C, C), by ``measure``."""
+    """Compare the layers of C models of one network on the same inputs by ``measure``; return (L, C, C)."""
     outputs = [layer_outputs(model, w, x) for w in weights]
     return torch.stack([
         torch.stack([torch.stack([measure(a[layer], b[layer]).to(torch.float32) for b in outputs]) for a in outputs])
         for layer in range(len(model.layers))
     ])  # fmt: skip
-
-
-def _trained(model: Model) -> Tensor:
-    """1 (d,) where a weight is trained, else 0."""
-    return (torch.arange(model.size) < model.trainable).to(torch.float32)
 
 
 def _centred(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""AdamW's update of all weights in one pass over memory (``adamw.c``)."""
+"""AdamW's update of all weights in one pass over memory, compiled from ``adamw.c``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Updated = tuple[Tensor, Tensor, Tensor]  # w, m, v
 
 
 def update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor) -> Updated:
-    """Weights and moments (d,) after a step: w <- keep w - scale m / (sqrt(v) + epsilon), betas 0.9 and 0.999."""
+    """Return weights and moments (d,) after w <- keep w - scale m / (sqrt(v) + epsilon), with betas 0.9 and 0.999.
+
+    Without a compiler, or with a weight decay that differs between weights, it is computed by tensor operations.
+    """
     arguments = (w, gradient, m, v, keep, scale, epsilon)
     return _Update.apply(*arguments) if keep.dim() == 0 and serve(SOURCE, w) else by_definition(*arguments)
 
@@ -26,13 +29,14 @@ def update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scal
 def by_definition(
     w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scale: Tensor, epsilon: Tensor
 ) -> Updated:
+    """Return the same as :func:`update`, by tensor operations: the definition of the kernel."""
     m = torch.lerp(m, gradient, 0.1)
     v = torch.addcmul(0.999 * v, gradient, gradient, value=0.001)
     return torch.addcdiv(w * keep, scale * m, torch.sqrt(v) + epsilon, value=-1), m, v
 
 
 class _Update(torch.autograd.Function):
-    """One run's step; several runs' at once, and derivatives, are those of the definition."""
+    """The kernel for one run; vmap and derivatives use the definition."""
 
     @staticmethod
     def forward(*arguments: Tensor) -> Updated:
@@ -57,7 +61,7 @@ _ARGUMENTS = "Tensor{} w, Tensor[] parts, Tensor{} m, Tensor{} v, Tensor keep, T
 
 @operation(f"adamw({_ARGUMENTS.format('', '', '')}) -> (Tensor, Tensor, Tensor)")
 def _update(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> Updated:
-    """The gradient is the parts one after another: a trace gives those that it would be put together of."""
+    """Return updated copies; the gradient is the concatenation of ``parts``, which a trace passes without joining."""
     w, m, v = (each.clone(memory_format=torch.contiguous_format) for each in (w, m, v))
     _update_in_place(w, parts, m, v, *numbers)
     return w, m, v
@@ -65,7 +69,7 @@ def _update(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tens
 
 @operation(f"adamw_({_ARGUMENTS.format('(a!)', '(b!)', '(c!)')}) -> ()")
 def _update_in_place(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> None:
-    """What a trace does where nothing reads the old numbers any more."""
+    """Overwrite weights and moments; a trace uses it where nothing reads the old values again."""
     parts = [part.contiguous() for part in parts]
     gradient = (c_void_p * len(parts))(*(part.data_ptr() for part in parts))
     sizes = (c_long * len(parts))(*(part.numel() for part in parts))

@@ -1,7 +1,7 @@
 """The clients' optimisers as functions of a weight vector, equal to ``torch.optim`` step by step.
 
-Learning rate, weight decay and momentum may be tensors of the run. ``decays`` (d,) is 1 where weight decay applies
-and 0 for what is not trained; None means everywhere.
+Learning rate, weight decay and momentum may be tensors of the run. ``decays`` (d,) is 1 for weights with weight decay
+and 0 for weights that are not trained; None applies weight decay to all weights.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AdamW:
         t = state["t"] + 1
         decay = self.lr * self.weight_decay
         keep = torch.as_tensor(1 - (decay if self.decays is None else decay * self.decays))
-        # lr m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars brought together first.
+        # lr m / (1 - 0.9^t) / (sqrt(v / (1 - 0.999^t)) + eps), with the scalars combined first.
         correction = torch.sqrt(_one_minus_power(0.999, t))
         scale = self.lr * correction / _one_minus_power(0.9, t)
         w, m, v = adamw.update(w, gradient, state["m"], state["v"], keep, scale, 1e-8 * correction)
@@ -41,13 +41,13 @@ class AdamW:
 
 
 def _one_minus_power(beta: float, t: Tensor) -> Tensor:
-    """1 - beta^t, which float32 would round to five digits if it were computed as it is written."""
+    """Return 1 - beta^t; computed as written, float32 would round it to five digits."""
     return -torch.expm1(math.log(beta) * t)
 
 
 @dataclass(frozen=True)
 class SGD:
-    """Stochastic gradient descent; with ``momentum`` None there is no momentum buffer."""
+    """Stochastic gradient descent; with ``momentum`` None the state holds no velocity."""
 
     lr: Number = 1e-2
     weight_decay: Number | None = None
@@ -68,7 +68,7 @@ class SGD:
 
 @dataclass(frozen=True)
 class Restarted:
-    """An optimiser that forgets its state where ``first`` (bool, of this moment) holds: at the start of a round."""
+    """An optimiser whose state is zero at the step where ``first`` (a boolean tensor) is true: the first of a round."""
 
     optimizer: AdamW | SGD
     first: Tensor

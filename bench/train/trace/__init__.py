@@ -1,1 +1,1 @@
-"""Recording of a local step and its replay."""
+"""Tracing of a local step and its replay."""

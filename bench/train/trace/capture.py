@@ -1,9 +1,9 @@
-"""A function of tensors turned into the straight line of tensor operations that it performs.
+"""Tracing: a function of tensors recorded as a sequence of tensor operations, and replayed.
 
-RunState hooks, ``vmap`` and ``grad`` anew in every local step would cost more than the arithmetic of a small model.
-So a step is traced once per run batch, and the traced operations are replayed: the same operations on the same
-numbers, without the Python between them. What no argument decides is computed once, views that change nothing are
-dropped, and operations write over what nothing reads any more: fresh memory costs more than arithmetic.
+Running hooks, ``vmap`` and ``grad`` in every local step would cost more than the arithmetic of a small model. A step is
+therefore traced once per run batch, and the traced operations are replayed: the same operations on the same numbers,
+without the Python code between them. Results that depend on no argument are computed once, views that change nothing
+are dropped, and operations overwrite values that nothing reads again, because new memory costs more than arithmetic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.train.trace.in_place import memory, same, write_over
 aten = torch.ops.aten
 _RESHAPES = {aten.view.default, aten._unsafe_view.default}
 _VIEWS = _RESHAPES | {aten.expand.default, aten.alias.default, aten.detach.default}
-# As methods they find their kernel in half the time that the operation itself takes to.
+# Called as methods of a tensor, these operations are dispatched in half the time.
 _METHODS = {
     *("add", "sub", "mul", "div", "neg", "exp", "sqrt", "addcmul", "addcdiv", "lerp", "clone", "sum"),
     *("add_", "sub_", "mul_", "div_", "neg_", "exp_", "sqrt_", "addcmul_", "addcdiv_", "lerp_"),
@@ -34,9 +34,9 @@ _SHAPE_ONLY = {aten.ones_like.default, aten.zeros_like.default, aten.new_zeros.d
 class Captured:
     """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with.
 
-    A function that looks at the numbers of its tensors (``item``, ``if x > 0``) is run as it is written instead.
-    ``operations`` counts those of a call, ``written`` the numbers that they write. With ``onward`` the results are the
-    first argument of the next call, which may write over it: what the first call gets must be the caller's to lose.
+    A function that reads the numbers of its tensors (``item``, ``if x > 0``) is not traced and runs as written.
+    ``operations`` counts the operations of a call, ``written`` the numbers that they write. With ``onward`` the results
+    are the first argument of the next call, which may overwrite it; the caller must not use that argument again.
     """
 
     def __init__(self, function: Callable[..., Any], *example: Any, onward: bool = False) -> None:
@@ -64,11 +64,11 @@ class Captured:
 
 
 def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor], onward: bool) -> fx.GraphModule:
-    """The operations of ``function(*arguments)`` as a graph of one placeholder per argument.
+    """Return the operations of ``function(*arguments)`` as a graph with one placeholder per argument.
 
-    With ``onward`` they may write over the first arguments, which are the results of the call before.
+    With ``onward`` they may overwrite the first arguments, which are the results of the previous call.
     """
-    # The recorder tells tensors apart by object: one tensor given twice must be two.
+    # The recorder distinguishes tensors by object, so that a tensor given twice must become two.
     arguments = [argument.detach() for argument in arguments]
     recorder = _Recorder(arguments)
     with torch.no_grad(), recorder:
@@ -77,7 +77,7 @@ def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor]
 
 
 def last_operation(function: Callable[[], Tensor]) -> fx.Node:
-    """The operation that made the function's result, with those before it as its inputs."""
+    """Return the operation that produced the function's result, with earlier operations as its inputs."""
     recorder = _Recorder([])
     with torch.no_grad(), recorder:
         result = function()
@@ -85,7 +85,7 @@ def last_operation(function: Callable[[], Tensor]) -> fx.Node:
 
 
 def own_draws(function: Callable[[], Tensor]) -> list[str]:
-    """The operations of the function that draw from torch's own generator."""
+    """Return the names of the function's operations that draw from torch's global generator."""
     recorder = _Recorder([])
     with torch.no_grad(), recorder:
         function()
@@ -94,11 +94,11 @@ def own_draws(function: Callable[[], Tensor]) -> list[str]:
 
 
 class _LooksAtNumbersError(RuntimeError):
-    """The function turned a tensor into a Python number, which a trace cannot repeat."""
+    """The function turned a tensor into a Python number, which a trace cannot replay."""
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes down every operation, with the tensors it met named by the operation (or argument) they came from."""
+    """Records every operation, and for every tensor the operation or argument that it came from."""
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
         super().__init__()
@@ -106,9 +106,9 @@ class _Recorder(TorchDispatchMode):
         self.graph = fx.Graph()
         self.values: dict[fx.Node, Tensor] = {}
         self.nodes: dict[int, fx.Node] = {}
-        self.kept: list[Tensor] = []  # alive as long as the recorder, so that no id is used twice
-        self.varying: set[fx.Node] = set()  # what the arguments or chance decide
-        # Memory: of tensors found outside, of those changed in place, and of those with a varying content.
+        self.kept: list[Tensor] = []  # kept alive with the recorder, so that no id is reused
+        self.varying: set[fx.Node] = set()  # nodes that depend on arguments or on random numbers
+        # Memory of tensors from outside the function, of tensors changed in place, and of tensors whose content varies.
         self.outside: set[int] = set()
         self.changed: set[int] = set()
         self.unsettled: set[int] = set()
@@ -167,7 +167,7 @@ class _Recorder(TorchDispatchMode):
         return traced
 
     def _take_parts(self) -> None:
-        """Give kernels that take a vector in ``parts`` those that would be put together for them alone."""
+        """Pass to kernels with an argument ``parts`` the tensors that would be concatenated only for them."""
         for node in list(self.graph.nodes):
             if not isinstance(node.target, torch._ops.OpOverload):
                 continue
@@ -179,18 +179,18 @@ class _Recorder(TorchDispatchMode):
                     node.update_arg(place, parts)
 
     def _writes(self, node: fx.Node) -> bool:
-        """Whether the node is an operation that makes a tensor, and not a view of one."""
+        """Return whether the node is an operation that writes a tensor, not a view."""
         if node not in self.values or not isinstance(node.target, torch._ops.OpOverload):
             return False
         return node.target._schema.is_mutable or not any(each.alias_info for each in node.target._schema.returns)
 
     def _kept(self) -> set[int]:
-        """The memory that is not a call's to change: of arguments, and of what is not made in every call."""
+        """Return the memory that a call must not change: of arguments, and of values not computed in every call."""
         fixed = (value for node, value in self.values.items() if node not in self.varying or node.op == "placeholder")
         return self.outside.union(map(memory, fixed))
 
     def _lost(self, results: Sequence[Tensor]) -> set[int]:
-        """The memory of those arguments that are results, each in memory of its own that the call before has made."""
+        """Return the memory of arguments that are results of the previous call and that nothing else shares."""
         placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
         arguments = [memory(self.values[node]) for node in placeholders]
         places, given, found = [memory(result) for result in results], self.outside.union(arguments), set()
@@ -222,7 +222,7 @@ class _Recorder(TorchDispatchMode):
         return self.nodes[id(tensor)] in self.varying or (bool(self.unsettled) and memory(tensor) in self.unsettled)
 
     def _settled(self, node: fx.Node) -> bool:
-        """Whether a computed node has the same value in every call, and nothing changes it in place."""
+        """Return whether a computed node has the same value in every call and is never changed in place."""
         return (
             node.op == "call_function"
             and node in self.values
@@ -232,7 +232,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _written(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
-    """The tensors among the arguments that the operation changes in place."""
+    """Return the tensors among the arguments that the operation changes in place."""
     given = {**dict(zip((each.name for each in operation._schema.arguments), args, strict=False)), **kwargs}
     writes = [each.name for each in operation._schema.arguments if each.alias_info and each.alias_info.is_write]
     return [each for each in pytree.tree_leaves([given.get(name) for name in writes]) if isinstance(each, Tensor)]

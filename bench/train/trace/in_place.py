@@ -1,4 +1,4 @@
-"""Operations of a trace made to work in place, where nothing notices: fresh memory costs more than arithmetic."""
+"""In-place versions of traced operations, used where no result changes: new memory costs more than arithmetic."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.utils import _pytree as pytree
 
 _COMMUTATIVE = {torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor}
 
-Pairs = list[tuple[Any, fx.Node]]  # of operands with the results that take their memory
+Pairs = list[tuple[Any, fx.Node]]  # operands, each with the result that takes its memory
 
 
 def write_over(graph: fx.Graph, values: Mapping[fx.Node, Tensor], kept: set[int]) -> None:
-    """Let operations write over operands that are of their results' form and read there for the last time.
+    """Let operations overwrite an operand that has the form of the result and is read there for the last time.
 
-    ``values`` is what the nodes were when they were traced, ``kept`` the memory that is not the graph's to change.
+    ``values`` are the tensors of the nodes when they were traced; ``kept`` is memory that must not be overwritten.
     """
     blocks = _Blocks(graph, values)
     for node, place in blocks.order.items():
@@ -34,23 +34,23 @@ def write_over(graph: fx.Graph, values: Mapping[fx.Node, Tensor], kept: set[int]
 
 
 def memory(tensor: Tensor) -> int:
-    """What tensors that look at the same numbers agree in."""
+    """Return the address of a tensor's storage: equal for tensors that share memory."""
     return tensor.untyped_storage().data_ptr()
 
 
 def same(a: Tensor, b: Tensor) -> bool:
-    """Whether tensors agree in form."""
+    """Return whether tensors have the same shape, strides and type."""
     return a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
 
 
 class _Blocks:
-    """Who reads which memory last."""
+    """The last operation that reads each block of memory."""
 
     def __init__(self, graph: fx.Graph, values: Mapping[fx.Node, Tensor]) -> None:
         self.values = values
         self.order = {node: place for place, node in enumerate(graph.nodes)}
-        self.block: dict[int, int] = {}  # memory -> the memory that stands for it since it was written over
-        self.last: dict[int, int] = {}  # memory -> place of the last operation that reads it, through whatever view
+        self.block: dict[int, int] = {}  # memory -> the memory that it was merged into
+        self.last: dict[int, int] = {}  # memory -> position of the last operation that reads it, also through views
         for node in self.order:
             if (value := values.get(node)) is not None:
                 block = self.block.setdefault(memory(value), memory(value))
@@ -60,21 +60,21 @@ class _Blocks:
         return self.block[memory(self.values[node])] if isinstance(node, fx.Node) and node in self.values else None
 
     def free(self, own: Any, operands: tuple[Any, ...], place: int, kept: set[int]) -> bool:
-        """Whether the operation at ``place`` may write over its operand ``own``."""
+        """Return whether the operation at position ``place`` may overwrite its operand ``own``."""
         block = self.of(own)
         if block is None or block in kept or self.last[block] != place:
             return False
         return all(each is own or self.of(each) != block for each in pytree.tree_leaves(list(operands)))
 
     def merge(self, own: fx.Node, result: fx.Node) -> None:
-        """The result has the memory of ``own`` from now on."""
+        """Record that the result takes the memory of ``own``."""
         block, merged = self.block[memory(self.values[own])], memory(self.values[result])
         self.last[block] = self.last[self.block[merged]]
         self.block[merged] = block
 
 
 def _ways(node: fx.Node) -> Iterator[tuple[tuple[Any, ...], Pairs]]:
-    """The operands with which an operation can work in place, and which of them becomes which result."""
+    """Yield orders of the operands for working in place, and the operand that becomes each result."""
     if (twin := _twin(node.target)) is None:
         return
     if _ours(node.target):
@@ -90,7 +90,7 @@ def _ways(node: fx.Node) -> Iterator[tuple[tuple[Any, ...], Pairs]]:
 
 @cache
 def _twin(operation: Any) -> Any:
-    """The operation that writes its results over operands: of a pointwise one over the first, of ours as it says."""
+    """Return the in-place version: a pointwise operation overwrites its first operand, a kernel as it declares."""
     if not isinstance(operation, torch._ops.OpOverload) or operation._schema.is_mutable:
         return None
     if torch.Tag.nondeterministic_seeded in operation.tags:

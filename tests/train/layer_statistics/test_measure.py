@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from bench.algorithms.player_fl import trained_weights
 from bench.models.functional import Model
+from bench.models.layers import trained_weights
 from bench.train import engine
 from bench.train.layer_statistics import statistics
 from bench.types import Budget, SpecError
@@ -46,7 +46,7 @@ def test_layers_of_every_client_by_hand() -> None:
             return torch.nn.functional.binary_cross_entropy(model(w, x).output, y)
 
         [by_client] = traces["federation_sensitivity"]
-        assert by_client[client] == pytest.approx(statistics.federation_sensitivity(model, loss, w).tolist(), rel=1e-4)
+        assert by_client[client] == pytest.approx(statistics.sensitivity(model, loss, w).tolist(), rel=1e-4)
         [by_client] = traces["gradient_variance"]
         assert by_client[client] == pytest.approx(statistics.gradient_variance(model, loss, w).tolist(), rel=1e-4)
         [by_client] = traces["hessian_trace"]

@@ -37,7 +37,7 @@ def test_federation_sensitivity_by_hand() -> None:
     model, w = lines()
     # Gradient (1, -1, 2, 0): (w g)^2 = (1, 4, 36, 0), means 2.5 and 18, summed up 2.5 and 20.5.
     loss = lambda w: (w * torch.tensor([1.0, -1.0, 2.0, 0.0])).sum()  # noqa: E731
-    assert statistics.federation_sensitivity(model, loss, w).tolist() == [2.5, 20.5]
+    assert statistics.sensitivity(model, loss, w).tolist() == [2.5, 20.5]
     # Gradient entries (1, -1) and (2, 0) have mean 0 and 1, variance 1 and 1 (dividing by n, not n - 1).
     assert statistics.gradient_variance(model, loss, w).tolist() == [1.0, 1.0]
 
@@ -50,7 +50,7 @@ def test_only_trained_weights_count() -> None:
     # One trained weight, two (not the running statistics), two; every gradient entry is 3.
     loss = lambda w: 3 * w.sum()  # noqa: E731
     assert model.layers == ["0", "1", "2"]
-    assert statistics.federation_sensitivity(model, loss, w).tolist() == [36.0, 72.0, 108.0]
+    assert statistics.sensitivity(model, loss, w).tolist() == [36.0, 72.0, 108.0]
     assert statistics.gradient_variance(model, loss, w).tolist() == [0.0, 0.0, 0.0]
     found = statistics.hessian_trace(model, lambda w: 1.5 * (w**2).sum(), w, probes=2, key=0)
     assert found.value.tolist() == [3.0, 6.0, 6.0]
