@@ -120,8 +120,8 @@ def test_a_modules_weights_begin_every_run() -> None:
     module = nn.Linear(13, 1)
     for outcome_seed in (0, 1):
         found = engine.run(
-            federation(), algorithm="local", model=module, settings=[{"lr": 1e-30}], seeds=[outcome_seed], budget=BUDGET,
-            path="stack",
+            federation(), algorithm="local", model=module, settings=[{"lr": 1e-30}], seeds=[outcome_seed],
+            budget=BUDGET, path="stack",
         )  # fmt: skip
         rounds, personal = found.personal(0, 0, "latest")
         torch.testing.assert_close(

@@ -109,7 +109,7 @@ def test_local_tuning_may_take_other_epochs_than_a_round() -> None:
 
 
 def test_too_few_samples_and_seeds_that_torch_does_not_take_are_refused() -> None:
-    with pytest.raises(SpecError, match="batches = 5: a client has 4 training samples"):
+    with pytest.raises(SpecError, match="batches = 5: a client has only 4 training samples"):
         Loaders(torch.get_rng_state(), [20, 4], [0, 0], epochs_of(5))
     with pytest.raises(SpecError, match='seed -1: with draws = "torch" seeds are whole numbers from 0'):
         engine.run(federation(1), algorithm="local", model="logistic", settings=[{"lr": 0.1}], seeds=[-1],
