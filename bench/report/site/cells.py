@@ -53,7 +53,7 @@ def caption(table: Table, of: Literal["all", "clients"] = "all") -> str:
     if any(cell.above_silo or cell.printed_above_silo for cell in table.shown):
         text += f"; * better than {spec.silo}, the intervals do not overlap"
     if tally(table) and spec.one_run:
-        text += "; each printed number is of one run and agrees where one further run of ours may fall"
+        text += "; each printed number is of one run and agrees where a further run of ours may fall"
     elif tally(table) and {cell.n_seeds for cell in table.judged if cell.mean is not None} == {1}:
         text += "; ours is one run without an interval, so that only the printed interval counts"
     return f"{text}."

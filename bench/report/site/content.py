@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.report.audit.findings import Audit
 from bench.report.provenance import behind, versions
 from bench.report.scores import Record
+from bench.report.tables.compare import agreement
 from bench.report.tables.joint import BLOCK
 from bench.report.tables.table import Table
 from bench.spec import PAPER
@@ -37,6 +38,11 @@ class Exhibit:
     def joint(self) -> bool:
         """Whether the table only repeats the numbers of other tables."""
         return self.table.spec.block == BLOCK
+
+    @property
+    def compared(self) -> bool:
+        """Whether any of its cells is compared with a printed number."""
+        return agreement(self.table) is not None
 
     @property
     def records(self) -> list[Record]:

@@ -71,6 +71,7 @@ def _document(template: str, pages: Sequence[Page], **more: Any) -> str:
             reach=reach,
             sources=_sources,
             prose=lambda text: markupsafe.Markup(markdown.html(text)),
+            headings=markdown.headings,
             picture=embed.image,
             file=embed.table_file,
             duration=_duration,

@@ -11,6 +11,7 @@ from typing import Literal
 from bench.registry import folder
 from bench.report.audit import findings
 from bench.report.site.content import Exhibit, Page, Picture, TrainingTime
+from bench.report.site.totals import totals
 from bench.report.tables.table import TableSpec
 from bench.spec import Published, joint, published
 from bench.spec.files.toml import parse
@@ -34,9 +35,10 @@ class Made:
 
 
 def gather(made: Mapping[Path, Made]) -> list[Page]:
-    """Return a page for every folder of experiments/ and every study of your own, pages with tables first.
+    """Return a page for every folder of experiments/ and every study of your own.
 
-    ``made`` is by folder, or by the file of your own study.
+    Pages compared with printed numbers come first, then others with tables, then those without. ``made`` is by folder,
+    or by the file of your own study.
     """
     folders = {file.parent for file in folder("experiments").glob("*/*.toml")} | made.keys()
     tables, figures = _entries("tables"), _entries("figures")
@@ -49,7 +51,7 @@ def gather(made: Mapping[Path, Made]) -> list[Page]:
         )
         for place in sorted(folders)
     ]
-    return sorted(pages, key=lambda page: not page.exhibits)
+    return sorted(pages, key=lambda page: (not page.exhibits, totals(page.exhibits) is None))
 
 
 def costs(store: Path, runs: Collection[str]) -> tuple[TrainingTime, ...]:

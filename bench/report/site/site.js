@@ -18,7 +18,7 @@ if (remembered()) root.dataset.theme = remembered();
 function offerThemes(button) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const show = () => button.setAttribute("aria-pressed", dark());
+  const show = () => { button.textContent = dark() ? "Light mode" : "Dark mode"; };
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
     remember(root.dataset.theme);

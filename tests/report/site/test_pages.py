@@ -106,8 +106,8 @@ def test_findings_bring_no_markup_and_no_broken_link():
         "# Title\n\n<b onclick=x>bold</b> [code](../bench/cli/main.py) [*paper*](https://example.org/a?b&c) "
         "[bad](javascript:alert(1)) ![picture](https://example.org/x.png)\n\n|a|b|\n|:-|-:|\n|<i>|2|\n\n## Part\n"
     )
-    assert "<h2>Title</h2>" in html
-    assert "<h3>Part</h3>" in html
+    assert '<h2 id="findings-0-title">Title</h2>' in html
+    assert ">Part</h3>" in html
     assert '<a href="https://example.org/a?b&amp;c"><em>paper</em></a>' in html
     assert html.count("<a ") == 1
     assert " code " in html
@@ -190,3 +190,11 @@ def test_an_axis_has_few_round_ticks(low, high, ticks):
     axis = IntervalPlot(low, high, None)
     assert axis.ticks == ticks
     assert all(low <= float(tick) <= high for tick in axis.ticks)
+
+
+def test_headings_of_findings_lead_to_their_places_and_names_are_unique():
+    text = "# Title\n\n## Same *part*\n\ntext\n\n## Same `part`\n"
+    found = markdown.headings(text)
+    assert [heading for _, heading in found] == ["Same part", "Same part"]
+    assert len({name for name, _ in found}) == 2
+    assert all(f'id="{name}"' in markdown.html(text) for name, _ in found)
