@@ -52,6 +52,12 @@ def test_readme_example_runs(tmp_path):
     assert "accuracy" in run.stdout
 
 
+def test_readme_shows_the_code_of_fedprox():
+    (shown,) = re.findall(r"^```python\n(@register.+?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    code = (ROOT / "bench" / "algorithms" / "fedprox.py").read_text()
+    assert [line for line in shown.splitlines() if line not in code.splitlines()] == []
+
+
 @pytest.mark.slow
 def test_readme_shows_the_table_of_the_quickstart(tmp_path):
     """Same rows; numbers may differ a little on other processors and without a compiler."""
