@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from bench.train.path import ExecutionPath
 from bench.types import CHECKPOINTS, Budget, Federation, SpecError, nearest
 
 Values = float | int | Iterable[float]
-PATHS = get_args(ExecutionPath)
 
 
 def run(
@@ -58,7 +57,7 @@ def run(
         rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state, evaluate,
         test_every, draws,
     )  # fmt: skip
-    _check_choices(federation, algorithm, model, path)
+    _check_choices(federation, algorithm, model)
     for name, given in (("hyperparameters", hyperparameters), ("algorithm_options", algorithm_options),
                         ("model_options", model_options)):  # fmt: skip
         if given is not None and not isinstance(given, Mapping):
@@ -72,7 +71,7 @@ def run(
         algorithm=algorithm,
         model=model,
         settings=settings,
-        seeds=[_number(seed) for seed in seeds],
+        seeds=seeds,
         budget=budget,
         model_options=model_options,
         algorithm_options=algorithm_options,
@@ -81,7 +80,7 @@ def run(
     return Result(federation, trained, rules)
 
 
-def _check_choices(federation: Any, algorithm: Any, model: Any, path: Any) -> None:
+def _check_choices(federation: Any, algorithm: Any, model: Any) -> None:
     """Raise :class:`SpecError` for arguments of a wrong type, which the engine takes for granted."""
     if not isinstance(federation, Federation):
         kind = type(federation).__name__
@@ -92,8 +91,6 @@ def _check_choices(federation: Any, algorithm: Any, model: Any, path: Any) -> No
         raise SpecError(f"model is the class {model.__name__}; expected an instance, e.g. {model.__name__}()")
     if not isinstance(model, str | nn.Module):
         raise SpecError(f"model = {model!r}: expected a name from `silobench list models` or a torch.nn.Module")
-    if path not in PATHS:
-        raise SpecError(f"path = {path!r}: {nearest(str(path), PATHS)}")
 
 
 def _checkpoint_rules(given: Any, federation: Federation, budget: Budget) -> tuple[str, ...]:

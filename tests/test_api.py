@@ -257,6 +257,7 @@ def test_only_the_checkpoints_asked_for_are_shown() -> None:
         ({"test_every": -1}, "test_every = -1: expected a whole number of rounds, or 0 for no curves"),
         ({"validation": 1.0}, "validation = 1.0: expected a share of at least 0 and below 1"),
         ({"seeds": []}, "no seeds: give at least one"),
+        ({"seeds": 3}, "seeds = 3: expected a list of whole numbers, e.g. seeds = [3]"),
         ({"seeds": [1, 2, 1]}, "a seed occurs more than once"),
         ({"seeds": [0.5]}, "seed 0.5: expected a whole number"),
         ({"algorithm": "fenda", "model": nn.Linear(13, 1)}, "fenda needs a model with local_extractor, global_"),

@@ -14,7 +14,7 @@ WIDTHS = (80, 120)  # narrowest and widest output, in characters
 
 
 def audit(
-    paper: Annotated[str, typer.Argument(help="Folder of experiments/ with an audit.toml.", show_default=False)],
+    paper: Annotated[str, typer.Argument(help="Check this folder of experiments/, e.g. fenda.", show_default=False)],
     full: Annotated[bool, typer.Option("--full", help="Show every number of every claim.")] = False,
     json: JsonOption = False,
 ) -> None:

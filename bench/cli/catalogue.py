@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 def list_(
-    kind: Annotated[Kind, typer.Argument(help="Kind of entries.", show_default=False)],
+    kind: Annotated[Kind, typer.Argument(help="List entries of this kind.", show_default=False)],
     text: Annotated[str, typer.Argument(help="Show only entries with this text in their name or title.")] = "",
     ready: Annotated[bool, typer.Option("--ready", help="Show only tables and figures that can run now.")] = False,
     paper: Annotated[

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from bench.data.files.download import Watcher
 
 app = typer.Typer(help="List, describe, prepare and verify data sets.", no_args_is_help=True)
-NameArgument = Annotated[str, typer.Argument(help="Name from `silobench data list`.", show_default=False)]
+NameArgument = Annotated[str, typer.Argument(help="Use this data set; see `silobench data list`.", show_default=False)]
 OptionsArgument = Annotated[
-    list[str] | None, typer.Argument(help="Options of the data set, as name=value.", show_default=False)
+    list[str] | None, typer.Argument(help="Set options of the data set, as name=value.", show_default=False)
 ]
 
 
@@ -110,7 +110,7 @@ def plot(
     name: NameArgument,
     options: OptionsArgument = None,
     data: DataOption = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the figure.")] = Path("results/partitions"),
+    out: Annotated[Path, typer.Option("--out", help="Write the figure to this folder.")] = Path("results/partitions"),
 ) -> None:
     """Plot the number of training samples of each class at each client."""
     from bench.data import load_dataset

@@ -16,15 +16,15 @@ INTERRUPTED = 130  # exit status: stopped by Ctrl-C, the convention of shells
 PAPER = "paper"  # the profile that changes nothing in the study file
 STORE, OUT, SITE = Path("results/runs"), Path("results/tables"), Path("results/report")
 
-StudyArgument = Annotated[Path, typer.Argument(help="Path of a study file (TOML).", show_default=False)]
-StoreOption = Annotated[Path, typer.Option("--store", help="Folder of the records of finished runs.")]
-OutOption = Annotated[Path, typer.Option("--out", help="Folder for tables and figures.")]
+StudyArgument = Annotated[Path, typer.Argument(help="Read this study file (TOML).", show_default=False)]
+StoreOption = Annotated[Path, typer.Option("--store", help="Use the records of finished runs in this folder.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Write tables and figures to this folder.")]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", help="Folder of raw data files; searched before $BENCH_DATA.", show_default=False),
+    typer.Option("--data", help="Search raw data files in this folder, then in $BENCH_DATA.", show_default=False),
 ]
 ProfileOption = Annotated[
-    str, typer.Option("--profile", help="Profile of the study, such as a shorter version; see `silobench list tables`.")
+    str, typer.Option("--profile", help="Use this profile of the study; see `silobench list tables --long`.")
 ]
 PartialOption = Annotated[
     bool,

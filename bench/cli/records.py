@@ -85,7 +85,9 @@ def runs(
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="Hash of a run, or its first digits.", show_default=False)],
+    run: Annotated[
+        str, typer.Argument(help="Show the run with this hash; its first digits are enough.", show_default=False)
+    ],
     store: StoreOption = STORE,
     json: JsonOption = False,
     spec: Annotated[
@@ -109,9 +111,9 @@ def show(
 
 def export(
     place: Annotated[
-        Path, typer.Argument(help="New folder to write; for mlflow and optuna a new file.", show_default=False)
+        Path, typer.Argument(help="Write to this new folder; for mlflow and optuna to a new file.", show_default=False)
     ],
-    to: Annotated[Format, typer.Option(help="Format to write.", show_default=False)],
+    to: Annotated[Format, typer.Option(help="Write this format.", show_default=False)],
     store: StoreOption = STORE,
     study: Annotated[
         Path | None,

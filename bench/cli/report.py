@@ -15,11 +15,13 @@ PUBLISHED = Path("results/published")
 def report(
     studies: Annotated[
         list[Path] | None,
-        typer.Argument(help="Further study files of yours; those swept with this store are found.", show_default=False),
+        typer.Argument(
+            help="Include these study files; studies run with this store are included anyway.", show_default=False
+        ),
     ] = None,
     store: StoreOption = STORE,
     out: OutOption = OUT,
-    site: Annotated[Path, typer.Option("--site", help="Folder for the report site.")] = SITE,
+    site: Annotated[Path, typer.Option("--site", help="Write the report site to this folder.")] = SITE,
     data: DataOption = None,
     profile: Annotated[
         str | None, typer.Option("--profile", help="Show only this profile.", show_default="all")

@@ -27,7 +27,7 @@ QUICKSTART = "quickstart"
 
 @with_training_options
 def reproduce_table(
-    table: Annotated[str, typer.Argument(help="Name from `silobench list tables`.")] = QUICKSTART,
+    table: Annotated[str, typer.Argument(help="Re-run this table; see `silobench list tables`.")] = QUICKSTART,
     store: StoreOption = STORE,
     out: OutOption = OUT,
     data: DataOption = None,
@@ -42,7 +42,9 @@ def reproduce_table(
 
 @with_training_options
 def reproduce_figure(
-    figure: Annotated[str, typer.Argument(help="Name from `silobench list figures`.", show_default=False)],
+    figure: Annotated[
+        str, typer.Argument(help="Re-run this figure; see `silobench list figures`.", show_default=False)
+    ],
     store: StoreOption = STORE,
     out: OutOption = OUT,
     data: DataOption = None,
@@ -57,7 +59,7 @@ def reproduce_figure(
 
 @with_training_options
 def reproduce_paper(
-    paper: Annotated[str, typer.Argument(help="Folder of experiments/, e.g. fenda.", show_default=False)],
+    paper: Annotated[str, typer.Argument(help="Re-run this folder of experiments/, e.g. fenda.", show_default=False)],
     store: StoreOption = STORE,
     out: OutOption = OUT,
     data: DataOption = None,

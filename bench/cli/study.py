@@ -32,7 +32,9 @@ def plan(
     store: StoreOption = STORE,
     data: DataOption = None,
     profile: ProfileOption = PAPER,
-    workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="Number of worker processes to plan for.")] = 0,
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", min=0, help="Plan for this number of worker processes.")
+    ] = 0,
     json: JsonOption = False,
 ) -> None:
     """Estimate runs, downloads, time, memory and disk space of a study from a short calibration."""

@@ -51,6 +51,7 @@ class Runner:
     stop: threading.Event = field(default_factory=threading.Event)
     _executor: Executor | None = field(default=None, init=False)
     _leases: Leases | None = field(default=None, init=False)
+    _noted: set[str] = field(default_factory=set, init=False)
 
     def __enter__(self) -> Runner:
         return self
@@ -80,6 +81,12 @@ class Runner:
             first, error = queue.failed[0]
             failures = f"{len(queue.failed)} of {len(run_batches)} run batches failed, all others are recorded"
             raise FailedError(f"{failures}; the first failure ({describe(first)}): {error}")
+
+    def note(self, text: str) -> None:
+        """Report a note, unless it was reported before."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self.tell({"event": "note", "text": text})
 
     def _progress(self, name: str, finished: int, rounds: int, loss: float | None) -> None:
         assert self._leases is not None
@@ -140,6 +147,8 @@ class _Queue:
         self.running -= 1
         run_batch = result.run_batch
         trace = self._write_trace(result)
+        for note in result.notes:
+            self.runner.note(note)
         if result.records is not None:
             self.store.write(result.records, seconds=result.seconds, machine=result.machine)
             diverged = sum(record["status"] == "diverged" for record in result.records)

@@ -9,12 +9,14 @@ from bench.data.files import download
 from bench.data.metadata import Facts, facts
 from bench.spec import Choice, StudySpec
 from bench.sweep import noted
+from bench.sweep.check import check_run
 from bench.sweep.method_search import MethodSearch, Records
 from bench.sweep.plan import PlannedBatch, plan
 from bench.sweep.runner import Runner
 from bench.sweep.search import STARTUP_TRIALS
 from bench.sweep.selection import SearchResult
 from bench.sweep.store import Store
+from bench.sweep.training import WorkerSettings
 from bench.types import SpecError, content_hash, nearest
 
 Lookup = Callable[[Choice], Facts]
@@ -40,9 +42,13 @@ def run_study(
     noted.note(store.path, study.file)
     searches = _searches(study, methods, root)
     for note in notes(study, methods):
-        runner.tell({"event": "note", "text": note})
+        runner.note(note)
+    checked = False
     while asking := [search for search in searches if search.ask()]:
         run_batches = _run_batches(asking, records)
+        if run_batches and not checked:
+            _check_runs(study, asking, records, root)
+            checked = True
         if run_batches:
             runner.train(run_batches, store)
             records = store.records()
@@ -129,6 +135,17 @@ def _run_batches(asking: Sequence[MethodSearch], records: Records) -> list[Plann
         )
     ]
     return planned + [run_batch for search in asking if search.rungs for run_batch in search.halving_batch(records)]
+
+
+def _check_runs(study: StudySpec, asking: Sequence[MethodSearch], records: Records, root: Path | None) -> None:
+    """Check the first missing run of each method against its data; raise :class:`SpecError` naming the method."""
+    for search in (search for search in asking if search.missing(records)):
+        missing = next((run for run in search.asked() if run.hash not in records), None)
+        try:
+            if missing is not None:
+                check_run(missing, WorkerSettings(root, None).federation(missing))
+        except SpecError as error:
+            raise SpecError(f"{study.file}: methods.{search.method.name}: {error}") from None
 
 
 def _check_metrics(study: StudySpec, data: str, known: Facts) -> None:

@@ -66,11 +66,13 @@ def test_json_has_every_event_and_quiet_none(capsys):
         assert [json.loads(line) for line in capsys.readouterr().err.splitlines()] == expected
 
 
-def test_failures_and_splits_are_lines(capsys):
+def test_failures_splits_and_notices_are_lines(capsys):
     with listening(View.LINES) as listener:
         listener({**BEGUN, "event": "split", "error": "out of memory"})
         listener({**BEGUN, "event": "failed", "error": "ValueError"})
+        listener({"event": "note", "text": "fedavg with Model cannot be stacked"})
     assert capsys.readouterr().err.splitlines() == [
         "[0/0] fedavg on digits: out of memory; retrying as two smaller batches",
         "[0/0] fedavg on digits: failed, ValueError",
+        "[0/0] note: fedavg with Model cannot be stacked",
     ]

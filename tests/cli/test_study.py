@@ -127,3 +127,14 @@ def test_ctrl_c_exits_130(sweep, monkeypatch):
     status, out, err = sweep(STUDY)
     assert (status, out) == (130, "")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["sweep", "--quiet"], ["sweep", "--dry-run"]])
+def test_a_model_that_does_not_fit_the_data_is_one_line(silobench, tmp_path, arguments):
+    text = STUDY.replace('[methods.local]\nmodel = "logistic"', '[methods.local]\nmodel = "cnn"')
+    (tmp_path / "study.toml").write_text(text)
+    status, out, err = silobench(*arguments, "study.toml")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: study.toml: ")
+    assert "model cnn does not fit digits, whose samples have shape (64,): " in err
+    assert not (tmp_path / "results/runs/records").exists()

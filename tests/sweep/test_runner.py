@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import threading
@@ -12,11 +13,12 @@ from dataclasses import replace
 import pytest
 
 from bench.cli.records_text import of_state
-from bench.sweep import lease, runner
-from bench.sweep.executors.base import BatchResult
+from bench.sweep import lease, runner, training
+from bench.sweep.executors.base import BatchResult, attempt
 from bench.sweep.runner import FailedError, Runner, StoppedError
 from bench.sweep.status import status
 from bench.sweep.store import Store
+from bench.sweep.training import WorkerSettings
 from bench.types import SilobenchError
 from tests.sweep.scripted import Scripted, record, run_batch, trained, wait_for
 
@@ -327,3 +329,16 @@ def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_fre
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2], RUN_BATCHES[1]]
     assert recorded(store) == once(*RUN_BATCHES)
+
+
+def test_a_warning_of_training_is_told_once(store, monkeypatch):
+    def warn(run_batch, site, tell):
+        logging.getLogger("bench.train.path").warning("cannot be stacked: %s", "no batching rule")
+        return [record(run) for run in run_batch.runs]
+
+    monkeypatch.setattr(training, "train", warn)
+    executor = Scripted(lambda run_batch: attempt(run_batch, WorkerSettings(None, None), lambda *_: None))
+    events: list[dict] = []
+    train(executor, RUN_BATCHES, store, events.append)
+    told = [event for event in events if event["event"] == "note"]
+    assert told == [{"event": "note", "text": "cannot be stacked: no batching rule"}]

@@ -20,6 +20,7 @@ from bench.sweep.cost.calibration import BatchCost
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.sweep.study import notes, run_batches
+from bench.types import SpecError
 
 SHARE = 0.15
 PATIENCE = 20.0  # seconds
@@ -85,7 +86,10 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyE
         data = tuple(training.data_key(run) for run in run_batch.first)
         if data not in loading:
             loading[data] = calibration.loading(run_batch, root)
-        timed[name] = calibration.cost(run_batch, root)
+        try:
+            timed[name] = calibration.cost(run_batch, root)
+        except SpecError as error:
+            raise SpecError(f"{study.file}: {error}") from None
         costs = {each: timed.get(each) or _similar(each, kinds, timed) for each in kinds}
         seconds = [costs[each].seconds(run_batch) for each, members in kinds.items() for run_batch in members]
     return StudyEstimate(

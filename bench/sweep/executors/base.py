@@ -6,11 +6,13 @@ no records: the process that started the sweep writes all of them to one store.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from bench import machine
@@ -30,7 +32,8 @@ class BatchResult:
     """The end of a run batch: its ``records``, or the ``error`` in one line.
 
     ``seconds`` is the training time and ``machine`` describes the machine. ``lost`` means that the worker died or ran
-    out of memory, so that another attempt may succeed. ``trace`` is the traceback of an unexpected error.
+    out of memory, so that another attempt may succeed. ``trace`` is the traceback of an unexpected error. ``notes`` are
+    warnings that training logged.
     """
 
     run_batch: PlannedBatch
@@ -40,6 +43,7 @@ class BatchResult:
     error: str | None = None
     lost: bool = False
     trace: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Executor(Protocol):
@@ -77,11 +81,28 @@ def throttled(tell: training.Tell) -> training.Tell:
 def attempt(run_batch: PlannedBatch, worker: WorkerSettings, tell: training.Tell) -> BatchResult:
     """Train a run batch; return every error as a result."""
     start = time.perf_counter()
+    with _collected_warnings() as notes:
+        try:
+            records = training.train(run_batch, worker, tell)
+        except Exception as error:
+            return replace(failure(run_batch, error), notes=tuple(notes))
+    return BatchResult(run_batch, records, time.perf_counter() - start, machine.name(), notes=tuple(notes))
+
+
+@contextmanager
+def _collected_warnings() -> Iterator[list[str]]:
+    """Collect the warnings that silobench logs until the block ends, instead of printing them in the worker."""
+    found: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda entry: found.append(entry.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("bench")
+    logger.addHandler(handler)
+    propagate, logger.propagate = logger.propagate, False
     try:
-        records = training.train(run_batch, worker, tell)
-    except Exception as error:
-        return failure(run_batch, error)
-    return BatchResult(run_batch, records, time.perf_counter() - start, machine.name())
+        yield found
+    finally:
+        logger.propagate = propagate
+        logger.removeHandler(handler)
 
 
 def failure(run_batch: PlannedBatch, error: Exception) -> BatchResult:
