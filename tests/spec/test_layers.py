@@ -91,6 +91,14 @@ def test_a_profile_of_the_base_holds_for_the_study(own):
     assert short["apfl"].axes == {"lr": (0.1, 0.01)}
 
 
+def test_patterns_name_methods_of_the_base(own):
+    own_methods = '[methods."fed*"]\nfixed.momentum = 0.5\n[methods."fedp*"]\nfixed.momentum = 0.9\n'
+    methods = spec.read(own(OWN + own_methods)).methods
+    assert {key: method.fixed.get("momentum") for key, method in methods.items()} == {
+        "fedavg": 0.5, "fedprox": 0.9, "fedper": 0.9, "apfl": None,
+    }  # fmt: skip
+
+
 def test_a_pattern_that_matches_no_method_is_refused(own):
     file = own(OWN + '[profiles.short]\nmethods."apple*".budget.rounds = 1\n')
     with pytest.raises(SpecError, match=r'own.toml: profiles.short.methods."apple\*": the pattern matches no method'):

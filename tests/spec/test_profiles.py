@@ -46,7 +46,7 @@ def test_options_of_data_lie_over_those_of_every_data_set(study):
     ("changed", "expected"),
     [
         ("seed = [1]", "profiles.short.seed: unknown key: did you mean 'seeds'?"),
-        ("methods.fedavgg.fixed.lr = 1", "profiles.short.methods.fedavgg: did you mean 'fedavg'?"),
+        ("methods.fedavgg.fixed.lr = 1", "profiles.short.methods.fedavgg: unknown method: did you mean 'fedavg'?"),
         ("budget = 3", "profiles.short.budget: expected a table"),
     ],
 )

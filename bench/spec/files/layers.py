@@ -88,8 +88,11 @@ def layered(file: Path, content: Mapping[str, Any], profile: str) -> Layers:
             raise SpecError(f"{base}: extends: {file.name} extends this file, which cannot extend another one")
         files.append(Layer(str(base), below))
     whole: dict[str, Any] = {}
-    for layer in reversed(files):
-        whole = merged(whole, layer.content)
+    try:
+        for layer in reversed(files):
+            whole = merged(whole, _named(layer.content, whole))
+    except StudyError as error:
+        raise SpecError(f"{file}: {error}") from None
     whole.pop("extends", None)
     try:
         study = profiles.laid_over(whole, profile)
@@ -103,12 +106,21 @@ def layered(file: Path, content: Mapping[str, Any], profile: str) -> Layers:
     return Layers(study, (*changed, *files))
 
 
+def _named(content: Mapping[str, Any], below: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``content`` with methods for its patterns over methods of the base file, which is ``below``."""
+    known, own = below.get("methods", {}), content.get("methods", {})
+    if not (isinstance(known, dict) and isinstance(own, dict) and any(map(profiles.is_pattern, own))):
+        return content
+    named = {key: value for key, value in own.items() if not profiles.is_pattern(key)}
+    return profiles.with_methods_named(("methods",), content, {**known, **named})
+
+
 def _profile(content: Mapping[str, Any], profile: str) -> Mapping[str, Any]:
     return content.get("profiles", {}).get(profile, {})
 
 
 def _naming(layer: Layer, method: str | int) -> list[str]:
-    """Return the keys of a layer's methods that are, or match, ``method``; patterns stand in profiles only."""
+    """Return the keys of a layer's methods that are, or match, ``method``, and ``method`` itself."""
     return [
         key for key in [*reversed(layer.content.get("methods") or {}), str(method)] if fnmatchcase(str(method), key)
     ]

@@ -14,17 +14,25 @@ PLACEHOLDER = re.compile(r"\{([\w.-]+)\}")
 def filled(value: Any, texts: Mapping[str, Any]) -> Any:
     """Return ``value``, a text or any nesting of lists and tables, with every placeholder replaced by its text.
 
+    A placeholder for a list that is an entry of a list is replaced by the entries.
     Raises :class:`SpecError` for a placeholder that has no text.
     """
     match value:
         case str():
             return PLACEHOLDER.sub(lambda found: _text(found[1], texts), value)
         case list():
-            return [filled(each, texts) for each in value]
+            return [each for entry in value for each in _entries(entry, texts)]
         case dict():
             return {key: filled(each, texts) for key, each in value.items()}
         case _:
             return value
+
+
+def _entries(entry: Any, texts: Mapping[str, Any]) -> list[Any]:
+    """Return the entries that one entry of a list stands for: several if it is a placeholder for a list."""
+    found = PLACEHOLDER.fullmatch(entry) if isinstance(entry, str) else None
+    several = texts.get(found[1]) if found else None
+    return several if isinstance(several, list) else [filled(entry, texts)]
 
 
 def names(text: str) -> set[str]:

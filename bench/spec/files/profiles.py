@@ -23,6 +23,31 @@ def names(content: Mapping[str, Any]) -> list[str]:
     return [PAPER, *profiles] if isinstance(profiles, dict) else [PAPER]
 
 
+def with_methods_named(where: tuple[str, ...], content: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``content`` whose patterns over ``known`` methods are replaced by the methods that they match.
+
+    Keys of a method that is named win over those of patterns, later patterns over earlier ones. Raises
+    :class:`StudyError` for a pattern or name that matches no method.
+    """
+    given = content.get("methods", {})
+    made: dict[str, Any] = {}
+    for key, value in sorted(given.items(), key=lambda item: item[0] in known):
+        found = [key] if key in known else matching(known, key)
+        if not found:
+            hint = "the pattern matches no method" if is_pattern(key) else f"unknown method: {nearest(key, known)}"
+            raise StudyError((*where, key), hint)
+        if not isinstance(value, dict):
+            raise StudyError((*where, key), "expected a table")
+        for method in found:
+            made[method] = merged(made.get(method, {}), value)
+    return {**content, "methods": made} if given else dict(content)
+
+
+def is_pattern(key: str) -> bool:
+    """Return whether a key of methods is a pattern, such as "fedfomo_*"."""
+    return bool(set("*?[") & set(key))
+
+
 def laid_over(content: Mapping[str, Any], profile: str) -> dict[str, Any]:
     """Return the study in ``content`` with a profile over it.
 
@@ -36,14 +61,14 @@ def laid_over(content: Mapping[str, Any], profile: str) -> dict[str, Any]:
         raise StudyError(("profiles", PAPER), "this name means the file without a profile; choose another one")
     methods = study.get("methods")
     methods = methods if isinstance(methods, dict) else {}
-    expanded = {name: _expanded(("profiles", name), changed, methods) for name, changed in profiles.items()}
+    expanded = {name: _checked(("profiles", name), changed, methods) for name, changed in profiles.items()}
     if profile != PAPER and profile not in profiles:
         raise StudyError(("profiles", profile), f"there is no such profile: {nearest(profile, names(content))}")
     return study if profile == PAPER else merged(study, expanded[profile])
 
 
-def _expanded(where: tuple[str, ...], changed: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checked profile whose patterns over methods are replaced by the methods that they match."""
+def _checked(where: tuple[str, ...], changed: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a profile with methods for its patterns; raises :class:`StudyError` for keys that no profile has."""
     if not isinstance(changed, dict):
         raise StudyError(where, "expected a table")
     for key, value in changed.items():
@@ -51,16 +76,4 @@ def _expanded(where: tuple[str, ...], changed: Any, methods: Mapping[str, Any]) 
             raise StudyError((*where, key), f"unknown key: {nearest(key, KEYS)}")
         if key != "seeds" and not isinstance(value, dict):
             raise StudyError((*where, key), "expected a table")
-    given = changed.get("methods", {})
-    made: dict[str, Any] = {}
-    # Patterns in the order of the file, then the methods that are named.
-    for key, value in sorted(given.items(), key=lambda item: item[0] in methods):
-        found = [key] if key in methods else matching(methods, key)
-        if not found:
-            hint = "the pattern matches no method" if set("*?[") & set(key) else nearest(key, methods)
-            raise StudyError((*where, "methods", key), hint)
-        if not isinstance(value, dict):
-            raise StudyError((*where, "methods", key), "expected a table")
-        for method in found:
-            made[method] = merged(made.get(method, {}), value)
-    return {**changed, "methods": made} if given else changed
+    return with_methods_named((*where, "methods"), changed, methods)

@@ -143,7 +143,7 @@ class StudySection(Section):
     defaults: DefaultsSection = Field(default=DefaultsSection(), description="Keys that all methods inherit.")
     search: SearchSection = Field(default=SearchSection(), description="Search for hyper-parameters.")
     select: SelectSection = Field(default=SelectSection(), description="Selection of a setting.")
-    placeholders: dict[Key, str | int] = Field(
+    placeholders: dict[Key, str | int | list[str]] = Field(
         default={}, description="Texts by name, for `{name}` in titles, ids and other texts of tables and figures."
     )
     rows: dict[Key, Any] = Field(default={}, description="Lists of rows by name, for several tables.")
