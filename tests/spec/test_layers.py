@@ -163,3 +163,10 @@ def test_an_algorithm_without_a_name_is_the_one_of_the_key(study):
     text = BASE.replace("[data]", '[data]\nname = "digits"').replace("{place}", "here")
     text = text.replace("[methods.fedper]", "[methods.fedavg_ft]\nalgorithm.epochs = 2\n[methods.fedper]")
     assert study(text).methods["fedavg_ft"].algorithm == spec.Choice("fedavg_ft", {"epochs": 2})
+
+
+def test_a_method_may_drop_what_it_would_inherit(own):
+    text = OWN.replace("[methods.apfl]", '[methods.apfl]\ndrop = ["lr"]')
+    assert spec.read(own(text)).methods["apfl"].axes == {}
+    with pytest.raises(SpecError, match=r"own.toml: methods.apfl.drop: 'mu' is no hyper-parameter of \[defaults\]"):
+        spec.read(own(text.replace('["lr"]', '["mu"]')))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench.spec.files.merge import merged, table_of
+from bench.spec.files.merge import PLACES, merged, table_of
 from bench.spec.sections.faults import StudyError
 from bench.types import nearest
 
@@ -33,10 +33,24 @@ def with_defaults(content: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+def _kept(key: str, dropped: Any, defaults: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the defaults without the hyper-parameters that a method drops."""
+    if not isinstance(dropped, list):
+        return defaults  # refused when types are checked
+    tables = {place: defaults[place] for place in PLACES if isinstance(defaults.get(place), dict)}
+    inherited = {name for table in tables.values() for name in table}
+    for name in dropped:
+        if name not in inherited:
+            hint = nearest(str(name), inherited) if inherited else "there are none"
+            raise StudyError(("methods", key, "drop"), f"{name!r} is no hyper-parameter of [defaults]: {hint}")
+    kept = {place: {k: v for k, v in table.items() if k not in dropped} for place, table in tables.items()}
+    return {**defaults, **kept}
+
+
 def _method(key: str, method: Any, defaults: Mapping[str, Any], budget: Any) -> Any:
     if not isinstance(method, dict):
         return method
-    made = merged(defaults, method)
+    made = merged(_kept(key, method.get("drop", []), defaults), method)
     own = method.get("budget", {})
     if isinstance(budget, dict) and isinstance(own, dict):
         made["budget"] = merged(budget, own)
