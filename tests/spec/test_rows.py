@@ -70,6 +70,14 @@ def test_lists_of_rows_have_names(study):
     assert [row.of for row in read.tables["u"].rows] == ["mine", "local", "central"]
 
 
+def test_a_list_of_rows_may_hold_others_but_not_itself(study):
+    rows = '[rows]\nfirst = ["local", "second"]\nsecond = ["central", "{last}"]\n'
+    read = study(METHODS + rows.replace("{last}", "fedavg") + TABLE + 'rows = "first"')
+    assert [row.of for row in read.tables["t"].rows] == ["local", "central", "fedavg"]
+    with pytest.raises(SpecError, match=r"rows.second\[1\]: the list of rows 'second' contains itself"):
+        study(METHODS + rows.replace("{last}", "second") + TABLE + 'rows = "first"')
+
+
 def test_an_unknown_list_of_rows_is_answered_with_the_nearest(write):
     rows = '[rows]\nboth = ["fedavg", "far"]\n'
     text = GOOD.replace("[[tables]]", f"{rows}[[tables]]").replace("\nrows = [{", '\nrows = "bath" # [{', 1)

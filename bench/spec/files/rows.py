@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bench import registry
@@ -11,6 +11,7 @@ from bench.spec.sections.faults import StudyError
 from bench.spec.sections.tables import Checkpoint
 from bench.types import nearest
 
+Where = tuple[str | int, ...]
 COUNTS = ("parameters", "floats_up", "floats_down")  # values that are the same at every checkpoint
 
 
@@ -54,9 +55,7 @@ def _has_rows(kind: str, entry: Any) -> bool:
     return isinstance(entry, dict) and (kind == "tables" or entry.get("kind") == "curves")
 
 
-def _rows(
-    where: tuple[Any, ...], entry: Mapping[str, Any], named: Mapping[str, Any], methods: Mapping[str, Any]
-) -> Any:
+def _rows(where: Where, entry: Mapping[str, Any], named: Mapping[str, Any], methods: Mapping[str, Any]) -> Any:
     rows = entry.get("rows", list(methods))
     if isinstance(rows, str):
         if rows not in named:
@@ -65,16 +64,27 @@ def _rows(
         where, rows = ("rows", rows), named[rows]
     if not isinstance(rows, list):
         return rows
-    made: list[Any] = []
+    return [_row(at, row, entry, methods) for at, row in _entries(where, rows, named, methods)]
+
+
+def _entries(
+    where: Where,
+    rows: list[Any],
+    named: Mapping[str, Any],
+    methods: Mapping[str, Any],
+    inside: frozenset[str] = frozenset(),
+) -> Iterator[tuple[Where, Any]]:
+    """Yield key and entry of every row; names of lists are replaced by their entries."""
     for number, row in enumerate(rows):
         if isinstance(row, str) and row not in methods and isinstance(named.get(row), list):
-            made += [_row((*where, number), each, entry, methods) for each in named[row]]
+            if row in inside:
+                raise StudyError((*where, number), f"the list of rows {row!r} contains itself")
+            yield from _entries(("rows", row), named[row], named, methods, inside | {row})
         else:
-            made.append(_row((*where, number), row, entry, methods))
-    return made
+            yield (*where, number), row
 
 
-def _row(where: tuple[Any, ...], row: Any, entry: Mapping[str, Any], methods: Mapping[str, Any]) -> Any:
+def _row(where: Where, row: Any, entry: Mapping[str, Any], methods: Mapping[str, Any]) -> Any:
     row = {"of": row} if isinstance(row, str) else row
     if not isinstance(row, dict) or not isinstance(key := row.get("of"), str):
         return row

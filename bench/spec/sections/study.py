@@ -99,9 +99,7 @@ class MethodSection(DefaultsSection):
 
     model: Named = Field(description="Registered name, or a table of `name` and options.")
     label: str | None = Field(default=None, description="Name in tables and figures; by default the key.")
-    drop: list[str] = Field(
-        default=[], description="Hyper-parameters of `[defaults]` that the method does not inherit."
-    )
+    drop: list[str] = Field(default=[], description="Hyper-parameters of `[defaults]` not to inherit.")
     budget: BudgetKeys = Field(default={}, description="Keys over those of the study's `[budget]`.")
     data: Options = Field(default={}, description="Options over those of the study's data sets.")
     search: SearchSection | None = Field(default=None, description="Search in place of the study's.")
