@@ -119,7 +119,7 @@ def _needs(
 
     needed = {each: (cards.read(each), options) for each, options in options_by_name(data).items()}
     states = {
-        each: card.elsewhere.rstrip(".") or card.at_hand(root, *options) for each, (card, options) in needed.items()
+        each: card.external.rstrip(".") or card.at_hand(root, *options) for each, (card, options) in needed.items()
     }
     times = {profile: [planned.seconds(study, profile) for study in studies] for profile in profiles}
     return {

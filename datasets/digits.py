@@ -1,4 +1,4 @@
-"""Digits: the handwritten digits that ship inside scikit-learn, cut into six label-skewed clients."""
+"""Digits: the handwritten digits of scikit-learn with six label-skewed clients."""
 
 from __future__ import annotations
 
@@ -9,27 +9,21 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from bench.data.files.download import Asset
 from bench.data.partition import dirichlet
 from bench.registry import register
 from bench.types import Client, Federation, SpecError, Split
 
-ASSETS: dict[str, Asset] = {}
 CLIENTS = 6
 ALPHA = 0.5
-MINIMUM = 40  # leaves every client ten test samples
-CITATION = (
-    "Alpaydin, Kaynak: Optical Recognition of Handwritten Digits, UCI Machine Learning Repository (1998), "
-    "doi:10.24432/C50P49; the 1,797 test images as shipped by scikit-learn"
-)
+MINIMUM = 40  # samples of a client; ten of them are test samples
 
 
 @register("digits")
 def digits(root: Path | None = None, *, partition_seed: int = 0) -> Federation:
-    """1,797 handwritten digits of 8x8 pixels, cut into six clients by Dirichlet(0.5) label skew.
+    """1,797 handwritten digits of 8x8 pixels, six clients with Dirichlet(0.5) label skew.
 
-    ``x`` is (n, 64) in [0, 1], row by row. ``partition_seed`` decides who holds which image and which quarter of
-    a client's images is its test part. ``root`` is not looked at: the images come with scikit-learn.
+    ``x`` is (n, 64) in [0, 1], row by row. ``partition_seed`` decides the client of each image and the quarter of a
+    client's images that is the test part. ``root`` is not used: the images come with scikit-learn.
     """
     if not isinstance(partition_seed, int) or isinstance(partition_seed, bool) or partition_seed < 0:
         raise SpecError(f"partition_seed = {partition_seed!r}: expected a whole number from 0")
@@ -39,13 +33,13 @@ def digits(root: Path | None = None, *, partition_seed: int = 0) -> Federation:
     for number, indices in enumerate(dirichlet(labels, CLIENTS, ALPHA, partition_seed, MINIMUM)):
         train, test = _quarter(indices, labels[indices], partition_seed)
         clients.append(Client(f"client_{number}", Split(x[train], y[train]), Split(x[test], y[test])))
-    return Federation("digits", tuple(clients), "multiclass", classes=10, licence="CC BY 4.0", citation=CITATION)
+    return Federation("digits", tuple(clients), "multiclass", classes=10)
 
 
 def _quarter(indices: np.ndarray, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test indices; stratified over the classes of which the client holds at least two images."""
+    """Training and test indices, stratified by class."""
     counts = np.bincount(labels)
-    # A class with a single image cannot be in both parts; such images share a stratum with the commonest class.
+    # A class with a single image cannot be in both parts; such images are in the stratum of the most common class.
     strata = np.where(counts[labels] < 2, counts.argmax(), labels)
     train, test = train_test_split(indices, test_size=0.25, random_state=seed, stratify=strata)
     return np.sort(train), np.sort(test)

@@ -1,4 +1,4 @@
-"""Fed-Heart-Disease: the four hospitals of the UCI heart disease data, prepared as in FLamby; see the card beside."""
+"""Fed-Heart-Disease: the four hospitals of the UCI heart disease data, prepared as in FLamby."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bench._datasets import uci_heart
 from sklearn.model_selection import train_test_split
 
+from bench._datasets import uci_heart
 from bench.registry import register
 from bench.types import Client, Federation, SpecError, Split, nearest
 
-ASSETS = uci_heart.ASSETS
-CITATION = f"{uci_heart.CITATION}; splits of Ogier du Terrail et al.: FLamby, NeurIPS Datasets and Benchmarks (2022)"
 FEATURES = (
     *("age", "sex", "trestbps", "chol", "fbs", "thalach", "exang", "oldpeak"),
     *("cp=2", "cp=3", "cp=4", "restecg=1", "restecg=2"),
@@ -25,14 +23,14 @@ NORMALISATIONS = ("centre", "pooled", "as_published_central")
 def fed_heart_disease(root: Path | None = None, *, normalisation: str = "centre") -> Federation:
     """Heart disease (yes or no) of 740 patients in four hospitals, from 13 clinical features.
 
-    ``normalisation`` says whose training rows give the mean and the standard deviation: "centre" (each hospital its
-    own, FLamby's default), "pooled" (all hospitals together), or "as_published_central" (pooled for training rows,
-    the hospital's own for test rows: how the central baseline of FENDA-FL's Table 2 was scored).
+    Mean and standard deviation of features come from training rows: with ``normalisation`` "centre" those of the
+    hospital (FLamby's default), with "pooled" those of all hospitals. "as_published_central" is "pooled" for training
+    rows and "centre" for test rows, as for the central baseline in Table 2 of FENDA-FL.
     """
     if normalisation not in NORMALISATIONS:
         raise SpecError(f"normalisation = {normalisation!r}: {nearest(str(normalisation), NORMALISATIONS)}")
     parts = {}
-    for client in ASSETS:
+    for client in uci_heart.FILES:
         x, y = features(uci_heart.complete(uci_heart.read(client, root)))
         train, test = split(y)
         parts[client] = (x[train], y[train], x[test], y[test])
@@ -49,11 +47,11 @@ def fed_heart_disease(root: Path | None = None, *, normalisation: str = "centre"
                 _tensors(standardise(x_test, for_test), y_test),
             )
         )
-    return Federation("fed_heart_disease", tuple(clients), "binary", licence=uci_heart.LICENCE, citation=CITATION)
+    return Federation("fed_heart_disease", tuple(clients), "binary")
 
 
 def features(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x (m, 13) in the order of FEATURES and y (m,), 1 for any of the four degrees of disease."""
+    """Return x (m, 13) in the order of FEATURES and y (m,), which is 1 for all four degrees of disease."""
     column = dict(zip(uci_heart.COMPLETE_COLUMNS, rows.T, strict=True))
     named = (feature.partition("=") for feature in FEATURES)
     x = [column[name] == float(level) if level else column[name] for name, _, level in named]
@@ -61,9 +59,9 @@ def features(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of the fixed training (66 %) and test part, each in file order.
+    """Return the row numbers of the fixed training part (66 %) and test part, in the order of the file.
 
-    Stratified where both classes have more than two rows, which Switzerland has not.
+    The split is stratified if both classes have more than two rows. Those of Switzerland do not.
     """
     stratify = y if (np.bincount(y, minlength=2) > 2).all() else None
     train, test = train_test_split(
@@ -73,7 +71,7 @@ def split(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def standardise(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """``x`` minus the mean of ``reference``, over its standard deviation (n - 1) plus 1e-9; a constant becomes 0."""
+    """Return ``x`` minus the mean of ``reference``, divided by its standard deviation (n - 1) plus 1e-9."""
     return (x - reference.mean(axis=0)) / (reference.std(axis=0, ddof=1) + 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Fed-Heart-Disease with all five degrees of disease, prepared as in PLayer-FL; see the card beside."""
+"""Fed-Heart-Disease with five degrees of disease, prepared as in PLayer-FL."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bench._datasets import uci_heart
 from sklearn.model_selection import train_test_split
 
+from bench._datasets import uci_heart
 from bench.registry import register
 from bench.types import Client, Federation, Split
 
-ASSETS = uci_heart.ASSETS
-CITATION = (
-    f"{uci_heart.CITATION}; prepared as in Elhussein, Gürsoy: PLayer-FL: A Principled Approach to Personalized "
-    "Layer-wise Cross-Silo Federated Learning (2025)"
-)
-# Published constants: what is taken off a feature, and the variance whose root it is divided by.
+# Published constants of each feature: the mean and the variance.
 SCALING = {
     "age": (53.0872973, 70.1459463),
     "sex": (0.0, 1.0),
@@ -30,7 +25,7 @@ SCALING = {
     "exang": (0.0, 1.0),
     "oldpeak": (0.89532432, 1.11317517),
 }
-# One minus the share of a class among all rows, over four; the more frequent a class, the less it weighs.
+# Class weights: (1 - share of the class among all rows) / 4.
 ALPHA = (0.12939189, 0.18108108, 0.22331081, 0.22364865, 0.24256757)
 SEED = 42
 
@@ -39,10 +34,10 @@ SEED = 42
 def fed_heart_disease_5class(root: Path | None = None) -> Federation:
     """Degree of heart disease (0 to 4) of 740 patients in four hospitals, from 10 clinical features.
 
-    The parts are fixed: 64 % training, 16 % validation, 20 % test of each hospital, not stratified.
+    Each hospital has fixed parts: 64 % for training, 16 % for validation, 20 % for testing, not stratified.
     """
     clients = []
-    for client in ASSETS:
+    for client in uci_heart.FILES:
         x, y = features(uci_heart.complete(uci_heart.read(client, root)))
         x_rest, x_test, y_rest, y_test = train_test_split(x, y, test_size=0.2, random_state=SEED)
         x_train, x_validation, y_train, y_validation = train_test_split(
@@ -59,14 +54,12 @@ def fed_heart_disease_5class(root: Path | None = None) -> Federation:
         "multiclass",
         metrics=("macro_f1", "accuracy", "loss"),
         classes=5,
-        licence=uci_heart.LICENCE,
-        citation=CITATION,
         loss={"name": "focal_all_classes", "gamma": 3.0, "alpha": list(ALPHA), "scale": 10.0},
     )
 
 
 def features(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x (m, 10) float32, scaled, in the order of SCALING, and y (m,), the degree of disease."""
+    """Return scaled features x (m, 10) float32 in the order of SCALING, and the degree of disease y (m,)."""
     column = dict(zip(uci_heart.COMPLETE_COLUMNS, rows.T, strict=True))
     x = [(column[name] - mean) / np.sqrt(variance) for name, (mean, variance) in SCALING.items()]
     return np.stack(x, axis=1).astype(np.float32), column["num"].astype(np.int64)

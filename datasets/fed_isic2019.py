@@ -1,31 +1,29 @@
-"""Fed-ISIC2019: eight kinds of skin lesions photographed in six centres, as prepared in FLamby; see the card beside."""
+"""Fed-ISIC2019: photographs of eight kinds of skin lesions from six centres, prepared as in FLamby."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import torch
-from bench._datasets import isic2019
 
+from bench._datasets import isic2019
 from bench.data.readers.images import Normalise
 from bench.data.readers.photographs import AugmentPhotographs, CentreCrop
 from bench.registry import register
 from bench.types import Client, Federation, Split
 
-ASSETS = {"split": isic2019.SPLIT}
-PIXELS = Normalise(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of ImageNet
+PIXELS = Normalise(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # statistics of ImageNet
 
 
 @register("fed_isic2019")
 def fed_isic2019(root: Path | None = None) -> Federation:
     """Which of eight skin lesions a photograph shows: 23,247 photographs from six centres.
 
-    ``x`` is (n, 3, 224, 224) uint8, of which a model sees 200 pixels: in local steps a random part of photographs
-    changed at random, in validation and tests the middle. (FENDA-FL's code holds its validation photographs out of
-    those it changes at random, so that it validates on such.)
+    ``x`` is (n, 3, 224, 224) uint8. A model sees 200 x 200 pixels: in local steps a random crop of augmented
+    photographs, in validation and tests the middle. (FENDA-FL's code also validates on augmented photographs.)
     """
     table = isic2019.read_split(root)
-    # By client and part, each in the order of the table: a client's part is then a slice, which copies nothing.
+    # Sorted by client and part, so that each part is a slice, which needs no copy.
     table = table.sort_values(["center", "fold"], ascending=[True, False], kind="stable", ignore_index=True)
     x = isic2019.squares("fed_isic2019", table["image"].tolist(), root)
     y = torch.tensor(table["target"].to_numpy())
@@ -45,9 +43,7 @@ def fed_isic2019(root: Path | None = None) -> Federation:
         "multiclass",
         metrics=("balanced_accuracy",),
         classes=len(isic2019.CLASSES),
-        licence=isic2019.LICENCE,
-        citation=isic2019.CITATION,
-        # A class weighs the more, the rarer it is among the training photographs of all centres.
+        # Class weights: all training photographs of all centres over those of the class.
         loss={"name": "focal", "gamma": 2.0, "alpha": (counts.sum() / counts).tolist()},
         prepare=CentreCrop(PIXELS, isic2019.SEEN),
         augment=AugmentPhotographs(PIXELS, size=isic2019.SEEN),

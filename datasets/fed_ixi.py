@@ -1,4 +1,4 @@
-"""Fed-IXI: brain masks of 566 small magnetic resonance volumes from three London hospitals; see the card beside."""
+"""Fed-IXI: brain masks of 566 small magnetic resonance volumes from three London hospitals."""
 
 from __future__ import annotations
 
@@ -12,36 +12,16 @@ import torch
 from torch.nn.functional import adaptive_avg_pool3d
 
 from bench.data.files import cache
-from bench.data.files.download import Asset, locate
-from bench.data.files.user_files import find_any, optional, unpacked
+from bench.data.files.archive import unpacked_temporarily
+from bench.data.files.cards import raw_files
+from bench.data.files.locate import locate
 from bench.data.readers import nifti
 from bench.data.readers.tables import read_table, require_columns
+from bench.optional import optional
 from bench.registry import register
 from bench.types import Client, DataError, Federation, Split
 
-LICENCE = "CC BY-SA 3.0"
-CITATION = (
-    "IXI data set, https://brain-development.org/ixi-dataset/; IXI Tiny of Perez-Garcia, Sparks, Ourselin: TorchIO, "
-    "Computer Methods and Programs in Biomedicine (2021); split of Ogier du Terrail et al.: FLamby, NeurIPS Datasets "
-    "and Benchmarks (2022)"
-)
-SPLIT = Asset(
-    "flamby_splits/fed_ixi_metadata_tiny.csv",
-    "ad3a677659b162f48c5509e9c16a36d35a75f50b0cfb1461bbb183a1e9f61c46",
-    6627,
-    (
-        "https://raw.githubusercontent.com/owkin/FLamby/main/flamby/datasets/fed_ixi/metadata/metadata_tiny.csv",
-        "https://github.com/owkin/FLamby/raw/main/flamby/datasets/fed_ixi/metadata/metadata_tiny.csv",
-    ),
-    "MIT",
-)
-ASSETS = {"split": SPLIT}
-ARCHIVE = "7kd5wj7v7p-3"  # IXI Tiny as Mendeley Data publishes it, without a hash
-PLACES = (f"fed_ixi/{ARCHIVE}", ARCHIVE, f"fed_ixi/{ARCHIVE}.zip", f"{ARCHIVE}.zip")
-REMEDY = (
-    f"download IXI Tiny ({LICENCE}, 444 MB) from https://data.mendeley.com/datasets/7kd5wj7v7p/3 "
-    f"and put {ARCHIVE}.zip, or the folder it unpacks to, there"
-)
+FILES = raw_files(__file__)
 CENTRES = ("Guys", "HH", "IOP")
 PARTS = ("train", "test")
 SHAPE = (48, 60, 48)
@@ -50,7 +30,7 @@ VOLUME = re.compile(r"(?:.*/)?IXI(\d{3})-(Guys|HH|IOP)-\d{4}/(T1|label)/[^/]+\.n
 
 @dataclass(frozen=True)
 class Subject:
-    """One volume: who, where, and in which part."""
+    """One subject's number, centre (index in CENTRES) and part."""
 
     number: int
     centre: int
@@ -59,13 +39,13 @@ class Subject:
 
 @register("fed_ixi")
 def fed_ixi(root: Path | None = None) -> Federation:
-    """Where the brain is in 566 T1-weighted head volumes of 48 x 60 x 48 voxels from three hospitals.
+    """Brain masks of 566 T1-weighted head volumes of 48 x 60 x 48 voxels from three hospitals.
 
     ``x`` is (n, 1, 48, 60, 48) float32, ``y`` (n, 2, 48, 60, 48) uint8: one-hot background and brain.
     """
-    split = locate(SPLIT, root)
+    split = locate(FILES["split"], root)
     subjects = parse(split)
-    source = find_any(PLACES, root, REMEDY)
+    source = locate(FILES["volumes"], root)
     optional("nibabel", "ixi")
     arrays = cache.prepared(
         "fed_ixi",
@@ -84,14 +64,12 @@ def fed_ixi(root: Path | None = None) -> Federation:
         tuple(clients),
         "segmentation",
         metrics=("dice",),
-        licence=LICENCE,
-        citation=CITATION,
         loss={"name": "dice", "epsilon": 1e-9},
     )
 
 
 def parse(file: Path) -> list[Subject]:
-    """The subjects of FLamby's split table, by centre and part and then in the order of the table."""
+    """Return the subjects of FLamby's split table, by centre and part and then in the order of the table."""
     table = read_table(file)
     require_columns(table, ("Patient ID", "Manufacturer", "Split"), str(file))
     lines = zip(table["Patient ID"], table["Manufacturer"], table["Split"], strict=True)
@@ -101,33 +79,33 @@ def parse(file: Path) -> list[Subject]:
 
 
 def rows(subjects: Sequence[Subject], centre: int, part: str) -> slice:
-    """Where the subjects of a part of a centre lie; a slice of an array in the cache copies nothing."""
+    """Return the rows of a part of a centre, as a slice, so that no array is copied."""
     mine = [row for row, each in enumerate(subjects) if (each.centre, each.part) == (centre, part)]
     return slice(mine[0], mine[-1] + 1)
 
 
 def volumes(folder: Path) -> dict[tuple[int, str, str], Path]:
-    """The volume files below ``folder`` by number of the subject, centre and kind ("T1" or "label")."""
+    """Return the volume files below ``folder`` by number of the subject, centre and kind ("T1" or "label")."""
     found: dict[tuple[int, str, str], Path] = {}
     for file in sorted(folder.rglob("*.nii*")):
         if match := VOLUME.fullmatch(file.relative_to(folder).as_posix()):
             key = (int(match[1]), match[2], match[3])
             if key in found:
-                raise DataError(f"{file.parent} holds more than one volume, expected one; unpack the archive again")
+                raise DataError(f"{file.parent}: has more than one volume, expected one; unpack the archive again")
             found[key] = file
     return found
 
 
 def fill(arrays: Mapping[str, np.ndarray], subjects: Sequence[Subject], source: Path) -> None:
-    """Decode all volumes into ``arrays``; raises :class:`DataError` naming what is missing or damaged."""
-    with unpacked(source, lambda name: VOLUME.fullmatch(name) is not None) as folder:
+    """Decode all volumes into ``arrays``; raise :class:`DataError` for a missing or damaged volume."""
+    with unpacked_temporarily(source, lambda name: VOLUME.fullmatch(name) is not None) as folder:
         files = volumes(folder)
         for row, subject in enumerate(subjects):
             for kind in ("T1", "label"):
                 key = (subject.number, CENTRES[subject.centre], kind)
                 if key not in files:
                     name = f"IXI{subject.number:03d}-{key[1]}-*/{kind}/*.nii.gz"
-                    raise DataError(f"{source}: there is no {name}; {REMEDY}")
+                    raise DataError(f"{source}: there is no {name}; {FILES['volumes'].obtain}")
                 file = files[key]
                 if kind == "T1":
                     arrays["x"][row, 0] = normalised(shrunk(nifti.read(file)))
@@ -136,18 +114,18 @@ def fill(arrays: Mapping[str, np.ndarray], subjects: Sequence[Subject], source: 
 
 
 def shrunk(volume: np.ndarray) -> np.ndarray:
-    """A volume of any size at 48 x 60 x 48, every voxel the mean over its share of the old ones."""
+    """Return a volume of any size resized to 48 x 60 x 48 by averaging (adaptive average pooling)."""
     return adaptive_avg_pool3d(torch.from_numpy(volume)[None], SHAPE)[0].numpy()
 
 
 def normalised(volume: np.ndarray) -> np.ndarray:
-    """Minus the mean over all voxels, over their standard deviation (n); a constant volume becomes 0."""
+    """Return the volume minus its mean, divided by its standard deviation (n); a constant volume becomes 0."""
     return (volume - volume.mean()) / (volume.std() or 1.0)
 
 
 def one_hot(mask: np.ndarray, file: str) -> np.ndarray:
-    """Background and brain (2, 48, 60, 48); only a voxel that lies wholly in the brain counts as brain."""
+    """Return background and brain (2, 48, 60, 48); a resized voxel is brain if all voxels in it are."""
     if not np.isin(mask, (0, 1)).all():
-        raise DataError(f"{file}: a mask with voxels other than 0 and 1; unpack the archive again")
+        raise DataError(f"{file}: has voxels other than 0 and 1, expected a mask; unpack the archive again")
     brain = shrunk(mask) == 1
     return np.stack([~brain, brain])

@@ -1,4 +1,4 @@
-"""Your own tables: a csv or parquet file per site, or one file with a column that says which site; see the card."""
+"""Your own tables: a csv or parquet file per site, or one file with a site column."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.data.files.download import Asset
 from bench.data.readers.columns import classes, features, words
 from bench.data.readers.own_data import check_split, hold_out, own_path, require_classes, require_samples, split
 from bench.data.readers.tables import read_table
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, nearest
-
-ASSETS: dict[str, Asset] = {}
 
 
 @register("from_csv")
@@ -33,10 +30,11 @@ def from_csv(
 ) -> Federation:
     """Your own tables: a folder with a csv or parquet file per site, or one file with a ``site_column``.
 
-    ``target`` is the column to predict: two classes make a binary task, more a multi-class one, numbered in the order
-    of their values. Columns in ``drop`` are left out. Columns of words, and those in ``categorical``, become a 0/1
-    column per word of any site's training rows; all others are standardised by the site's own training rows.
-    ``missing`` "mean" puts the mean of the site's training rows for a missing number, and zeros for a missing word.
+    ``target`` is the column to predict. Two classes make a binary task, more a multi-class task; classes are numbered
+    in the order of their values. Columns in ``drop`` are left out. Text columns, and those in ``categorical``, become
+    one 0/1 column per word in the training rows of any site. All others are standardised with the site's own training
+    rows. ``missing`` "mean" replaces a missing number by the mean of the site's training rows and a missing word by
+    zeros.
     """
     _check(target, site_column, missing, {"drop": drop, "categorical": categorical})
     check_split(test_fraction, split_seed)
@@ -58,7 +56,7 @@ def from_csv(
         sites.append((site, own[train], own[test]))
     x = features(table, sites, categorical, fill=missing == "mean")
     if not x.shape[1]:
-        raise DataError(f"{name}: besides the target there is no column to predict from")
+        raise DataError(f"{name}: the target is the only column; expected at least one more to predict from")
     clients = (
         Client(site, split(x[train], y[train], task), split(x[test], y[test], task)) for site, train, test in sites
     )
@@ -83,11 +81,11 @@ def _from_folder(folder: Path, drop: Sequence[str]) -> tuple[pd.DataFrame, np.nd
     """The rows of all sites, and the site (n,) of each: the name of its file."""
     files = sorted(file for file in folder.iterdir() if file.suffix.lower() in (".csv", ".parquet"))
     if not files:
-        raise DataError(f"{folder}: no csv or parquet file in this folder, expected one per site")
+        raise DataError(f"{folder}: there is no csv or parquet file in this folder; expected one per site")
     tables: list[pd.DataFrame] = []
     for file in files:
         if file.stem in (other.stem for other in files if other < file):
-            raise DataError(f"{file}: there is another file of site {file.stem!r}; leave one of them out")
+            raise DataError(f"{file}: site {file.stem!r} has another file; remove one of them")
         table = read_table(file)
         _require(str(file), table, drop)
         table = table.drop(columns=list(drop))
@@ -100,7 +98,7 @@ def _from_folder(folder: Path, drop: Sequence[str]) -> tuple[pd.DataFrame, np.nd
 
 def _from_file(file: Path, site_column: str, drop: Sequence[str]) -> tuple[pd.DataFrame, np.ndarray]:
     if not site_column:
-        raise SpecError(f"{file} is one file: name the column that says which site with site_column = '...'")
+        raise SpecError(f"{file}: is one file; name the column of sites with site_column = '...'")
     table = read_table(file)
     _require(str(file), table, [*drop, site_column])
     table = table.drop(columns=list(drop))

@@ -1,4 +1,4 @@
-"""Your own pictures: a folder per site of folders per class of PNG or JPEG files; see the card."""
+"""Your own pictures: PNG or JPEG files in one folder per site and class."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import numpy as np
 import torch
 from PIL import Image
 
-from bench.data.files.download import Asset
 from bench.data.readers.own_data import check_split, hold_out, own_path, require_classes, require_samples, split
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError
 
-ASSETS: dict[str, Asset] = {}
 SUFFIXES = (".png", ".jpg", ".jpeg")
-MODES = {1: "L", 3: "RGB"}  # of Pillow, by number of channels
+MODES = {1: "L", 3: "RGB"}  # Pillow's modes by number of channels
 EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
-MOST_PIXELS = 2**26  # of one picture as it lies on the disk
-MOST_BYTES = 2**33  # of all pictures as they are kept
+MAX_PIXELS = 2**26  # of one picture in its file
+MAX_BYTES = 2**33  # of all resized pictures
 
 
 @register("from_folder")
@@ -32,10 +30,10 @@ def from_folder(
     test_fraction: float = 0.25,
     split_seed: int = 0,
 ) -> Federation:
-    """Your own pictures: ``path`` / site / class / picture, PNG or JPEG, as ``size`` x ``size`` pixels.
+    """Your own pictures: ``path`` / site / class / picture, PNG or JPEG, resized to ``size`` x ``size`` pixels.
 
-    Inputs are kept as bytes (n, ``channels``, size, size) and given to the model in [-1, 1]; one channel is grey,
-    three are red, green and blue. Classes are numbered in the order of their names, over all sites.
+    Inputs are stored as bytes (n, ``channels``, size, size); the model sees them in [-1, 1]. One channel is grey, three
+    are red, green and blue. Classes are numbered in the order of their names over all sites.
     """
     check_split(test_fraction, split_seed)
     if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 1024:
@@ -45,10 +43,10 @@ def from_folder(
     folder = own_path(path, root).resolve()
     sites = {site.name: pictures(site) for site in folders(folder)}
     if not sites:
-        raise DataError(f"{folder}: no folders in it, expected one for each site")
+        raise DataError(f"{folder}: there is no folder in it; expected one for each site")
     total = sum(map(len, sites.values())) * channels * size**2
-    if total > MOST_BYTES:
-        raise DataError(f"{folder}: its pictures take {total / 2**30:.0f} GiB, at most 8 are read; give a smaller size")
+    if total > MAX_BYTES:
+        raise DataError(f"{folder}: its pictures need {total / 2**30:.0f} GiB, expected at most 8; give a smaller size")
     known = sorted({label for found in sites.values() for _, label in found})
     task = require_classes(folder.name, known)
 
@@ -63,58 +61,61 @@ def from_folder(
 
 
 def prepare(x: torch.Tensor) -> torch.Tensor:
-    """Bytes (n, ...) as numbers from -1 (black) to 1."""
+    """Convert bytes (n, ...) to numbers from -1 (black) to 1."""
     return x.float() / 127.5 - 1
 
 
 def folders(place: Path) -> list[Path]:
-    """The folders in ``place``, by name; refuses files beside them."""
+    """Return the folders in ``place`` by name; raise :class:`DataError` for a file among them."""
     found = entries(place)
     for entry in found:
         if not entry.is_dir():
-            raise DataError(f"{entry}: a file where a folder is expected (site / class / picture); move it elsewhere")
+            raise DataError(f"{entry}: is a file, expected a folder (site / class / picture); move the file")
     return found
 
 
 def pictures(site: Path) -> list[tuple[Path, str]]:
-    """The files of a site, each with its class, by class and name."""
+    """Return the files of a site with their classes, by class and name."""
     found = []
     for label in folders(site):
         for file in entries(label):
             if file.suffix.lower() not in SUFFIXES or not file.is_file():
-                raise DataError(f"{file}: not a picture, expected {', '.join(SUFFIXES)}; move it elsewhere")
+                raise DataError(f"{file}: is not a picture, expected {', '.join(SUFFIXES)}; move the file")
             found.append((file, label.name))
     return found
 
 
 def entries(place: Path) -> list[Path]:
-    """What lies in ``place``, by name, without hidden entries; refuses links, which may lead anywhere."""
+    """Return the files and folders in ``place`` by name, without hidden ones; raise :class:`DataError` for a link."""
     found = sorted(entry for entry in place.iterdir() if not entry.name.startswith("."))
     for entry in found:
         if entry.is_symlink():
-            raise DataError(f"{entry}: a link, expected a folder or a file; put there what it leads to")
+            raise DataError(f"{entry}: is a link, expected a folder or a file; replace it by its target")
     return found
 
 
 def read(file: Path, size: int, channels: int) -> np.ndarray:
-    """One picture as bytes (channels, size, size); raises :class:`DataError` for a damaged, a huge or no picture."""
+    """Return one picture as bytes (channels, size, size).
+
+    Raises :class:`DataError` for a damaged or too large picture and for other files.
+    """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below is lower
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit in _check_picture is lower
             with Image.open(file, formats=("PNG", "JPEG")) as picture:
                 _check_picture(file, picture)
                 scaled = picture.convert(MODES[channels]).resize((size, size), Image.Resampling.BILINEAR)
     except DataError:
         raise
-    except Exception as error:  # Pillow raises nearly anything on damaged files
+    except Exception as error:  # Pillow raises many kinds of errors for damaged files
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise DataError(f"{file} is not an intact PNG or JPEG picture: {reason}") from error
+        raise DataError(f"{file}: is not an intact PNG or JPEG picture ({reason}); replace it") from error
     return np.asarray(scaled).reshape(size, size, channels).transpose(2, 0, 1)
 
 
 def _check_picture(file: Path, picture: Image.Image) -> None:
-    """Refuse, before any pixel is decoded, what would fill the memory or be cut to its lowest 8 bits."""
-    if picture.width * picture.height > MOST_PIXELS:
-        raise DataError(f"{file} has {picture.width} x {picture.height} pixels, at most {MOST_PIXELS} are read")
+    """Refuse pictures that would fill the memory or lose bits, before a pixel is decoded."""
+    if picture.width * picture.height > MAX_PIXELS:
+        raise DataError(f"{file}: has {picture.width} x {picture.height} pixels, expected at most {MAX_PIXELS}")
     if picture.mode not in EIGHT_BITS:
-        raise DataError(f"{file} has more than 8 bits a channel (mode {picture.mode}); save it with 8")
+        raise DataError(f"{file}: has more than 8 bits per channel (mode {picture.mode}); save it with 8")

@@ -1,4 +1,4 @@
-"""ISIC 2019 with four lesions and four sites, as prepared in PLayer-FL; see the card beside."""
+"""ISIC 2019 with four lesions and four sites, prepared as in PLayer-FL."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from bench._datasets import isic2019
 from sklearn.model_selection import train_test_split
 
+from bench._datasets import isic2019
 from bench.data.readers.images import Normalise
 from bench.data.readers.photographs import AugmentPhotographs, CentreCrop
 from bench.registry import register
 from bench.types import Client, Federation, Split
 
-ASSETS = {"split": isic2019.SPLIT}
-CITATION = (
-    f"{isic2019.CITATION}; prepared as in Elhussein, Gürsoy: PLayer-FL: A Principled Approach to Personalized "
-    "Layer-wise Cross-Silo Federated Learning (2025)"
-)
 CLASSES = ("BCC", "BKL", "MEL", "NV")
 SITES = ("bcn", "rosendahl", "vidir_modern", "vidir_molemax")
-MOST = 5000  # photographs of a site
+MAX_PHOTOGRAPHS = 5000  # of a site
 SEED = 42
 PIXELS = Normalise(mean=(0.585, 0.500, 0.486), std=(0.229, 0.224, 0.225))
 
@@ -30,9 +25,9 @@ PIXELS = Normalise(mean=(0.585, 0.500, 0.486), std=(0.229, 0.224, 0.225))
 def isic2019_4class(root: Path | None = None) -> Federation:
     """Which of four skin lesions a photograph shows: 13,999 photographs from four sites.
 
-    The parts are fixed: 64 % training, 16 % validation, 20 % test of each site, not stratified. ``x`` is
-    (n, 3, 224, 224) uint8, of which a model sees 200 pixels: in local steps a random part of photographs changed at
-    random, in validation and tests the middle, as in the authors' code.
+    Each site has fixed parts: 64 % for training, 16 % for validation, 20 % for testing, not stratified. ``x`` is
+    (n, 3, 224, 224) uint8. A model sees 200 x 200 pixels: in local steps a random crop of augmented photographs, in
+    validation and tests the middle, as in the authors' code.
     """
     sites = sampled(isic2019.read_split(root))
     parts = [part for site in SITES for part in split(sites[site])]
@@ -51,8 +46,6 @@ def isic2019_4class(root: Path | None = None) -> Federation:
         "multiclass",
         metrics=("macro_f1", "accuracy", "loss"),
         classes=len(CLASSES),
-        licence=isic2019.LICENCE,
-        citation=CITATION,
         loss={"name": "focal_all_classes", "gamma": 1.0, "alpha": alpha(sites), "scale": 10.0},
         prepare=CentreCrop(PIXELS, isic2019.SEEN),
         augment=AugmentPhotographs(PIXELS, size=isic2019.SEEN),
@@ -60,22 +53,22 @@ def isic2019_4class(root: Path | None = None) -> Federation:
 
 
 def sampled(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Of every centre at most 5000 photographs of the four lesions, with their ``label``, in random order."""
+    """Return at most 5000 photographs of the four lesions for every centre, in random order, with their ``label``."""
     codes = {isic2019.CLASSES.index(name): label for label, name in enumerate(CLASSES)}
     kept = table[table["target"].isin(list(codes))].sort_values("image")
     kept = kept.assign(label=kept["target"].map(codes))
     centres = ((name, kept[kept["center"] == number]) for number, name in enumerate(isic2019.CENTRES))
-    return {name: rows.sample(min(len(rows), MOST), random_state=SEED) for name, rows in centres}
+    return {name: rows.sample(min(len(rows), MAX_PHOTOGRAPHS), random_state=SEED) for name, rows in centres}
 
 
 def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Training, validation and test rows of a site."""
+    """Return training, validation and test rows of a site."""
     rest, test = train_test_split(rows, test_size=0.2, random_state=SEED)
     train, validation = train_test_split(rest, test_size=0.2, random_state=SEED)
     return train, validation, test
 
 
 def alpha(sites: dict[str, pd.DataFrame]) -> list[float]:
-    """The weight of each class: one minus its share among the photographs of all six centres."""
+    """Return the weight of each class: one minus its share among the photographs of all six centres."""
     shares = pd.concat(sites.values())["label"].value_counts(normalize=True).sort_index()
     return (1 - shares).tolist()

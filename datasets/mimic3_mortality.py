@@ -1,4 +1,4 @@
-"""Death in hospital from the notes of the first day: four groups of diagnoses of MIMIC-III, as in PLayer-FL."""
+"""Death in hospital from notes of the first day: four groups of diagnoses of MIMIC-III, as in PLayer-FL."""
 
 from __future__ import annotations
 
@@ -10,26 +10,16 @@ import pandas as pd
 import torch
 from sklearn.model_selection import train_test_split
 
-from bench.data.files.download import Asset
-from bench.data.files.user_files import find_any
+from bench.data.files.cards import raw_files
+from bench.data.files.locate import locate
 from bench.data.readers import text
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, Split, nearest
 
-ASSETS: dict[str, Asset] = {}
+FILES = raw_files(__file__)
 SOURCES = ("synthetic", "files")
-REMEDY = (
-    "MIMIC-III needs credentials from https://physionet.org/content/mimiciii/1.4/; put ADMISSIONS.csv.gz and "
-    "NOTEEVENTS.csv.gz there"
-)
-LICENCE = "PhysioNet Credentialed Health Data License"
-CITATION = (
-    "Johnson et al.: MIMIC-III, a freely accessible critical care database, Scientific Data (2016); clients as in "
-    "Elhussein, Gürsoy: PLayer-FL: A Principled Approach to Personalized Layer-wise Cross-Silo Federated Learning "
-    "(2025)"
-)
-# A diagnosis belongs to a group where it is exactly one of these. PLayer-FL's list for the brain also means "SUBDURAL
-# HEMORRHAGE" and "STROKE;TELEMETRY", but a missing comma makes one text of them that nobody is diagnosed with.
+# An admission belongs to a group if its diagnosis is exactly one of these. PLayer-FL's list for the brain also names
+# "SUBDURAL HEMORRHAGE" and "STROKE;TELEMETRY", but a missing comma joins them to a diagnosis that does not occur.
 DIAGNOSES = {
     "mi": (
         *("CORONARY ARTERY DISEASE", "CORONARY ARTERY DISEASE\\CATH", "CHEST PAIN", "CHEST PAIN;TELEMETRY"),
@@ -57,9 +47,9 @@ ADMISSION = ("HADM_ID", "ADMITTIME", "ADMISSION_TYPE", "DIAGNOSIS", "HOSPITAL_EX
 NOTE = ("HADM_ID", "CHARTTIME", "CATEGORY", "TEXT")
 CATEGORIES = ("Nursing", "Physician", "Nursing/other")
 CHUNK = 50_000  # rows read at a time
-LONGEST = 512  # tokens of a note
-SYNTHETIC = {"mi": 900, "gi": 600, "infection": 1000, "brain": 700}  # admissions; the authors print none
-FEWEST = 5  # admissions of a group that can be split into three parts
+MAX_TOKENS = 512  # of a note
+SYNTHETIC = {"mi": 900, "gi": 600, "infection": 1000, "brain": 700}  # admissions; the authors do not print theirs
+MIN_ADMISSIONS = 5  # of a group, so that it can be split into three parts
 SEED = 42
 
 
@@ -72,17 +62,17 @@ def mimic3_mortality(
     embeddings: str = "",
     embeddings_sha256: str = "",
 ) -> Federation:
-    """Death in hospital (1) or not (0) from a note of the first day, four groups of diagnoses as clients.
+    """Death in hospital (1) or not (0) from a note of the first day; the clients are four groups of diagnoses.
 
-    ``x`` is (n, length) int64 with at most 512 tokens, 0 is padding. ``source`` "files" reads MIMIC-III's tables,
-    "synthetic" makes SYNTHETIC notes. ``tokenizer`` is the place of a tokenizer.json below the data folder; without
-    one words are hashed (see :func:`bench.data.readers.text.tokenizer`). ``embeddings`` is the place of its vectors,
-    from which models of tokens then begin (see :class:`bench.data.readers.text.Embeddings`).
+    ``x`` is (n, length) int64 with at most 512 tokens and 0 as padding. ``source`` "files" reads MIMIC-III's tables;
+    "synthetic" generates SYNTHETIC notes. ``tokenizer`` is the path of a tokenizer.json below the data folder; without
+    it words are hashed (see :func:`bench.data.readers.text.tokenizer`). ``embeddings`` is the path of word vectors,
+    with which models of tokens are initialised (see :class:`bench.data.readers.text.Embeddings`).
     """
     if source not in SOURCES:
         raise SpecError(f"source = {source!r}: {nearest(str(source), SOURCES)}")
     vectors = text.Embeddings(embeddings, embeddings_sha256, tokenizer)
-    encode = text.tokenizer(tokenizer, root, LONGEST)
+    encode = text.tokenizer(tokenizer, root, MAX_TOKENS)
     notes = synthetic() if source == "synthetic" else read(root)
     notes = longest(notes, [encode(note) for note in notes["text"]])
     tokens, numbers = text.padded(notes["tokens"].tolist())
@@ -91,8 +81,11 @@ def mimic3_mortality(
     clients = []
     for group in DIAGNOSES:
         rows = np.flatnonzero(notes["group"] == group)
-        if len(rows) < FEWEST:
-            raise DataError(f"group {group!r} has {len(rows)} admissions with a note, expected {FEWEST} at least")
+        if len(rows) < MIN_ADMISSIONS:
+            raise DataError(
+                f"mimic3_mortality: group {group!r} has {len(rows)} admissions with a note, "
+                f"expected at least {MIN_ADMISSIONS}"
+            )
         rest, test = train_test_split(rows, test_size=0.2, random_state=SEED)
         train, validation = train_test_split(rest, test_size=0.2, random_state=SEED)
         clients.append(
@@ -109,8 +102,6 @@ def mimic3_mortality(
         "multiclass",
         metrics=("macro_f1", "accuracy", "loss"),
         synthetic=source == "synthetic",
-        licence="" if source == "synthetic" else LICENCE,
-        citation=CITATION,
         options=found,
         embeddings=initial,
         loss={"name": "focal_all_classes", "gamma": 1.0, "alpha": [0.15, 0.85], "scale": 10.0},
@@ -118,9 +109,9 @@ def mimic3_mortality(
 
 
 def read(root: Path | None) -> pd.DataFrame:
-    """The notes of the first day of all admissions of the four groups: admission, group, died, text."""
-    admissions = emergencies(_table("ADMISSIONS", ADMISSION, root))
-    found = [first_day(chunk, admissions) for chunk in _chunks("NOTEEVENTS", NOTE, root)]
+    """Return the first day's notes of all admissions of the four groups: admission, group, died, text."""
+    admissions = emergencies(pd.concat(_chunks("admissions", ADMISSION, root)))
+    found = [first_day(chunk, admissions) for chunk in _chunks("notes", NOTE, root)]
     notes = pd.concat(found).drop_duplicates(["CHARTTIME", "HADM_ID"])
     died = notes["HADM_ID"].map(admissions["HOSPITAL_EXPIRE_FLAG"]).astype(np.int64)
     group = notes["HADM_ID"].map(admissions["group"])
@@ -128,18 +119,18 @@ def read(root: Path | None) -> pd.DataFrame:
 
 
 def emergencies(admissions: pd.DataFrame) -> pd.DataFrame:
-    """The emergency admissions of the four groups without a missing cell, by their number, with their ``group``."""
+    """Return the emergency admissions of the four groups without missing cells, by number, with their ``group``."""
     groups = {diagnosis: group for group, diagnoses in DIAGNOSES.items() for diagnosis in diagnoses}
     complete = admissions.assign(group=admissions["DIAGNOSIS"].map(groups)).dropna()
     kept = complete[complete["ADMISSION_TYPE"] == "EMERGENCY"].set_index("HADM_ID")
     if kept.empty:
-        raise DataError("ADMISSIONS holds no emergency with a diagnosis of the four groups; download it again")
+        raise DataError("ADMISSIONS: has no emergency with a diagnosis of the four groups; download it again")
     return kept.assign(ADMITTIME=_times(kept["ADMITTIME"]))
 
 
 def first_day(notes: pd.DataFrame, admissions: pd.DataFrame) -> pd.DataFrame:
-    """Notes of nurses and physicians on ``admissions``, charted up to 24 hours after the admission."""
-    # MIMIC stores "Physician " with a blank behind.
+    """Return the notes of nurses and physicians on ``admissions`` up to 24 hours after the admission."""
+    # MIMIC stores "Physician " with a trailing blank.
     wanted = notes["HADM_ID"].isin(admissions.index) & notes["CATEGORY"].str.strip().isin(CATEGORIES)
     kept = notes[wanted].dropna()
     since = _times(kept["CHARTTIME"]) - kept["HADM_ID"].map(admissions["ADMITTIME"])
@@ -147,14 +138,14 @@ def first_day(notes: pd.DataFrame, admissions: pd.DataFrame) -> pd.DataFrame:
 
 
 def longest(notes: pd.DataFrame, tokens: list[list[int]]) -> pd.DataFrame:
-    """Of every admission the note with the most tokens, the first of equals, with its ``tokens``."""
+    """Return each admission's note with the most tokens (the first of several), with its ``tokens``."""
     counted = notes.assign(tokens=tokens, count=[len(each) for each in tokens])
     ordered = counted.sort_values("count", ascending=False, kind="stable").drop_duplicates("admission")
     return ordered.sort_values("admission", ignore_index=True)
 
 
 def synthetic() -> pd.DataFrame:
-    """SYNTHETIC notes of one admission each: 30 to 60 made-up words, some of them more common where patients die."""
+    """Return SYNTHETIC notes, one per admission, of 30 to 60 invented words whose frequency depends on the outcome."""
     generator = np.random.default_rng(SEED)
     notes: list[tuple[int, str, int, str]] = []
     for group, admissions in SYNTHETIC.items():
@@ -170,20 +161,15 @@ def _times(column: pd.Series) -> pd.Series:
     times = pd.to_datetime(column, errors="coerce")
     if times.isna().any():
         found = column[times.isna()].iloc[0]
-        raise DataError(f"column {column.name}: found {found!r}, expected a time like 2101-10-20 19:08:00")
+        raise DataError(f'column "{column.name}": found {found!r}, expected a time like 2101-10-20 19:08:00')
     return times
 
 
-def _table(name: str, columns: Sequence[str], root: Path | None) -> pd.DataFrame:
-    return pd.concat(_chunks(name, columns, root))
-
-
 def _chunks(name: str, columns: Sequence[str], root: Path | None) -> Iterator[pd.DataFrame]:
-    """A table of MIMIC-III as text, a part at a time: all notes together need more memory than many machines have."""
-    places = [f"{folder}{name}.csv{packed}" for folder in ("mimic3/", "") for packed in (".gz", "")]
-    file = find_any(places, root, REMEDY)
+    """A table of MIMIC-III as text, in chunks, because all notes together need too much memory."""
+    file = locate(FILES[name], root)
     try:
         yield from pd.read_csv(file, usecols=list(columns), dtype=str, chunksize=CHUNK)
-    except (ValueError, OSError, EOFError) as error:  # errors of parser, decoder and decompression are among these
+    except (ValueError, OSError, EOFError) as error:  # these include the errors of parser and decompression
         reason = " ".join(str(error).split())
-        raise DataError(f"{file} is not MIMIC-III's table {name} ({reason}); download it again") from error
+        raise DataError(f"{file}: is not the table of {name} of MIMIC-III ({reason}); download it again") from error

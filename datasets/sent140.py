@@ -1,4 +1,4 @@
-"""Sentiment of tweets: fifteen of the busiest users of Sentiment140, as in PLayer-FL; see the card beside."""
+"""Sentiment of tweets by fifteen of the most active users of Sentiment140, as in PLayer-FL."""
 
 from __future__ import annotations
 
@@ -10,24 +10,16 @@ import pandas as pd
 import torch
 from sklearn.model_selection import train_test_split
 
-from bench.data.files.download import Asset
-from bench.data.files.user_files import find_any
+from bench.data.files.cards import raw_files
+from bench.data.files.locate import locate
 from bench.data.readers import text
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, Split, nearest
 
-ASSETS: dict[str, Asset] = {}
-FILE = "training.1600000.processed.noemoticon.csv"
-PLACES = (f"sent140/{FILE}", FILE, f"{FILE}.zip")
-REMEDY = f"download {FILE} from https://www.kaggle.com/datasets/kazanova/sentiment140 and put it there"
-LICENCE = "research use (Sentiment140)"
-CITATION = (
-    "Go, Bhayani, Huang: Twitter Sentiment Classification using Distant Supervision (2009); clients as in Elhussein, "
-    "Gürsoy: PLayer-FL: A Principled Approach to Personalized Layer-wise Cross-Silo Federated Learning (2025)"
-)
+FILES = raw_files(__file__)
 COLUMNS = ("target", "id", "date", "flag", "user", "text")
 TARGETS = {"0": 0, "4": 1}
-BUSIEST = 50  # users whose tweets decide the vocabulary and the longest tweet
+BUSIEST = 50  # users whose tweets determine the vocabulary and the length of inputs
 CHOICES = {"as_published": slice(BUSIEST - 15, BUSIEST), "top_15": slice(0, 15)}
 SEED = 42
 
@@ -41,18 +33,19 @@ def sent140(
     embeddings: str = "",
     embeddings_sha256: str = "",
 ) -> Federation:
-    """Is a tweet positive? Fifteen users of Sentiment140, one client each; ``x`` is (n, length) int64, 0 is padding.
+    """Sentiment of tweets (negative or positive): fifteen users of Sentiment140, one client each.
 
-    ``users`` "as_published" are the last 15 of the 50 with the most tweets, as in PLayer-FL's code, "top_15" the first,
-    as in its text. ``tokenizer`` is the place of a tokenizer.json below the data folder; without one words are hashed
-    (see :func:`bench.data.readers.text.tokenizer`). ``embeddings`` is the place of its vectors, from which models of
-    tokens then begin (see :class:`bench.data.readers.text.Embeddings`).
+    ``x`` is (n, length) int64 with 0 as padding. ``users`` "as_published" takes the last 15 of the 50 users with the
+    most tweets, as PLayer-FL's code does; "top_15" takes the first 15, as its text says. ``tokenizer`` is the path of a
+    tokenizer.json below the data folder; without it words are hashed (see :func:`bench.data.readers.text.tokenizer`).
+    ``embeddings`` is the path of word vectors, with which models of tokens are initialised (see
+    :class:`bench.data.readers.text.Embeddings`).
     """
     if users not in CHOICES:
         raise SpecError(f"users = {users!r}: {nearest(str(users), CHOICES)}")
     vectors = text.Embeddings(embeddings, embeddings_sha256, tokenizer)
     encode = text.tokenizer(tokenizer, root)
-    tweets = busiest(read(find_any(PLACES, root, REMEDY)))
+    tweets = busiest(read(locate(FILES["tweets"], root)))
     tokens, numbers = text.padded([encode(tweet) for tweet in tweets["text"]])
     initial, found = vectors.read(numbers, root)
     clients = []
@@ -73,49 +66,49 @@ def sent140(
         tuple(clients),
         "multiclass",
         metrics=("macro_f1", "accuracy", "loss"),
-        licence=LICENCE,
-        citation=CITATION,
         options=found,
         embeddings=initial,
     )
 
 
 def read(file: Path) -> pd.DataFrame:
-    """Target, user and text of every tweet; raises :class:`DataError` naming file and row."""
+    """Return target, user and text of every tweet; raise :class:`DataError` with file and row."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are too long
-            # Latin-1 reads any bytes, which is what the file has.
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row is too long
+            # Latin-1 decodes any bytes; the file is not UTF-8.
             options = {"encoding": "latin-1", "dtype": str, "keep_default_na": False, "index_col": False}
             table = pd.read_csv(file, header=None, names=list(COLUMNS), **options)
     except (ValueError, OSError, pd.errors.ParserWarning) as error:  # other errors of the parser are ValueErrors
         reason = " ".join(str(error).split())
-        raise DataError(f"{file} is not the csv of six columns ({reason}); download it again") from error
+        raise DataError(f"{file}: is not a csv file of six columns ({reason}); download it again") from error
     short = (table["text"].fillna("") == "").to_numpy()
     if short.any():
-        raise DataError(f"{file}, row {short.argmax() + 1} has no text in its sixth column; download it again")
+        raise DataError(f"{file}, row {short.argmax() + 1}: has no text in its sixth column; download the file again")
     wrong = ~table["target"].isin(TARGETS).to_numpy()
     if wrong.any():
         found = table["target"].iloc[wrong.argmax()]
-        raise DataError(f"{file}, row {wrong.argmax() + 1}, column target: found {found!r}, expected 0 or 4")
+        raise DataError(f'{file}, row {wrong.argmax() + 1}, column "target": found {found!r}, expected 0 or 4')
     return table[["target", "user", "text"]]
 
 
 def busiest(table: pd.DataFrame) -> pd.DataFrame:
-    """The tweets of the 50 users with the most of them, in the order of the file, with the user's ``rank`` from 0.
+    """Return the tweets of the 50 users with the most tweets, in the order of the file, with the user's ``rank``.
 
-    Of two users with equally many, the one that tweets first in the file goes before.
+    Ranks count from 0. Of two users with equally many tweets, the one who tweets first in the file has the lower rank.
     """
     counts = table["user"].value_counts(sort=False).sort_values(ascending=False, kind="stable")
     if len(counts) < BUSIEST:
-        raise DataError(f"{FILE} has tweets of {len(counts)} users, expected at least {BUSIEST}; download it again")
+        raise DataError(
+            f"{FILES['tweets'].path}: has {len(counts)} users, expected at least {BUSIEST}; download it again"
+        )
     rank = {user: rank for rank, user in enumerate(counts.index[:BUSIEST])}
     kept = table[table["user"].isin(rank)]
     return kept.assign(rank=kept["user"].map(rank))
 
 
 def split(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row numbers of training (64 %), validation (16 %) and test (20 %)."""
+    """Return the row numbers of the training (64 %), validation (16 %) and test part (20 %)."""
     rest, test = train_test_split(np.arange(size), test_size=0.2, random_state=SEED)
     train, validation = train_test_split(rest, test_size=0.2, random_state=SEED)
     return train, validation, test

@@ -188,7 +188,7 @@ def test_a_model_of_a_package_is_built_and_trained(install) -> None:
 
 def test_a_data_set_of_a_package_has_its_card_and_its_options(install) -> None:
     source = DATA["readmission.py"].replace("= 0.25", "= SHARE").replace("FEATURES =", "SHARE = 0.25\nFEATURES =")
-    files = {"readmission.py": source, "readmission.md": "# readmission\n\n| Licence | ours |\n"}
+    files = {"readmission.py": source, "readmission.md": "# readmission\n\n| | |\n|---|---|\n| Licence | ours |\n"}
     install("datasets", {"readmission": "readmission"}, files)
     card = cards.read("readmission")
     assert (card.facts, card.options) == ({"Licence": "ours"}, {"test_share": 0.25})

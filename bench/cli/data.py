@@ -55,14 +55,19 @@ def list_(data: DataOption = None, json: JsonOption = False) -> None:
 @app.command()
 def info(name: NameArgument, data: DataOption = None, json: JsonOption = False) -> None:
     """Show the card of a data set, its options and which of its files are on this machine."""
-    from bench.data.files import cards, download
+    from bench.data.files import cards, locate
 
     card = cards.read(name)
-    places = {needed: needed.place(data) for needed in card.files}
-    searched = [] if card.elsewhere else [*download.data_folders(data), cache_folder()]
+    places = {needed: locate.at_hand(needed, data) for needed in card.files}
+    searched = [] if card.external else [*locate.data_folders(data), cache_folder()]
     if json:
         files = [
-            {"names": needed.names, "bytes": needed.size, "hash": needed.digest, "place": str(place) if place else None}
+            {
+                "names": needed.names,
+                "bytes": needed.size,
+                "hash": needed.digest or None,
+                "place": str(place) if place else None,
+            }
             for needed, place in places.items()
         ]
         document = {
@@ -79,8 +84,8 @@ def info(name: NameArgument, data: DataOption = None, json: JsonOption = False) 
         return
     lines = [card.text.rstrip() or f"# {card.name}\n\n{card.summary}", *_defaults(card), "", "## On this machine", ""]
     lines += [f"- `{needed.names[0]}`: {place or 'missing'}" for needed, place in places.items()]
-    if card.elsewhere:
-        lines.append(card.elsewhere)
+    if card.external:
+        lines.append(card.external)
     else:
         lines += ["" if places else "No files are needed.", f"Searched folders: {', '.join(map(str, searched))}"]
     _print_markdown("\n".join(lines))

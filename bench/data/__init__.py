@@ -1,4 +1,4 @@
-"""Data sets: finding and checking raw files, cutting them into clients, and taking in arrays of your own."""
+"""Data sets: raw files, readers of file formats, partitions into clients, and conversion of arrays."""
 
 from __future__ import annotations
 
@@ -11,32 +11,40 @@ from typing import Any
 
 from bench import registry
 from bench.data import flamby
+from bench.data.files import cards
 from bench.types import Federation, SpecError, nearest
 
-SHARE = "subsample"  # an option of every data set
+SUBSAMPLE = "subsample"  # an option of every data set
 
 
 def load_dataset(name: str, root: str | Path | None = None, **options: Any) -> Federation:
-    """The registered data set ``name`` as a federation that holds all its options, defaults included.
+    """Return the registered data set ``name`` as a federation, whose ``options`` include defaults.
 
-    Raw files are looked for in ``root`` first (see :func:`bench.data.files.download.locate`). "flamby:<task>" names a
-    task of an installed FLamby (see :mod:`bench.data.flamby`). The option ``subsample`` keeps a share of the
-    samples. Raises :class:`SpecError` for an unknown data set or option, :class:`DataError` for a missing or damaged
-    file.
+    Raw files are searched in ``root`` first (see :func:`bench.data.files.locate.locate`). "flamby:<task>" is a task of
+    an installed FLamby (see :mod:`bench.data.flamby`). The option ``subsample`` keeps a share of the samples. Licence
+    and citation come from the card if the adapter gives none; synthetic data have no licence. Raises
+    :class:`SpecError` for an unknown data set or option, :class:`DataError` for a missing or damaged file.
     """
     adapter = _adapter(name)
     defaults = {key: p.default for key, p in inspect.signature(adapter).parameters.items() if key != "root"}
     for option in options:
-        if option not in (*defaults, SHARE):
+        if option not in (*defaults, SUBSAMPLE):
             raise SpecError(f"data set {name!r} has no option {option!r}: {nearest(option, defaults)}")
-    own = {option: value for option, value in options.items() if option != SHARE}
+    own = {option: value for option, value in options.items() if option != SUBSAMPLE}
     federation: Federation = adapter(None if root is None else Path(root), **own)
-    if SHARE in options:
-        from bench.data.subsample import subsampled  # needs torch, which listing data sets must not
+    if SUBSAMPLE in options:
+        from bench.data.subsample import subsampled  # imports torch, which is slow
 
-        federation = subsampled(federation, options[SHARE])
-    # What the adapter found out about an option (the hash of a file, say) stands for it.
-    return dataclasses.replace(federation, options={**defaults, **options, **federation.options})
+        federation = subsampled(federation, options[SUBSAMPLE])
+    card = cards.read(name)
+    licence = "" if federation.synthetic else card.facts.get("Licence", "")
+    return dataclasses.replace(
+        federation,
+        licence=federation.licence or licence,
+        citation=federation.citation or card.citation,
+        # Options that the adapter determined (the hash of a file, for instance) replace those that were given.
+        options={**defaults, **options, **federation.options},
+    )
 
 
 def _adapter(name: str) -> Callable[..., Federation]:

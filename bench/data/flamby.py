@@ -1,7 +1,6 @@
-"""A bridge to FLamby (Ogier du Terrail et al., 2022): the tasks of an installed copy as federations.
+"""Loader for the tasks of an installed FLamby (Ogier du Terrail et al., 2022).
 
-silobench needs no FLamby. Its Fed-Heart-Disease, Fed-IXI and Fed-ISIC2019 are data sets of their own here; the bridge
-is for the rest (Fed-Camelyon16, Fed-KiTS19, Fed-LIDC-IDRI, ...) and for whoever prepared data with FLamby already.
+FLamby is optional. Some of its data sets are also data sets of silobench and do not need it.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ if TYPE_CHECKING:
 
 PREFIX = "flamby:"
 CITATION = "Ogier du Terrail et al.: FLamby, NeurIPS Datasets and Benchmarks (2022), and the source that it names"
-METRICS = {"fed_camelyon16": "auroc", "fed_isic2019": "balanced_accuracy"}  # others: the usual one of the task
+METRICS = {"fed_camelyon16": "auroc"}  # tasks with another metric than the usual one
 USUAL = {"binary": "accuracy", "multiclass": "accuracy", "segmentation": "dice"}
 Samples = Sequence[tuple["Tensor", "Tensor"]]
 
 
 def federation(name: str, root: Path | None = None) -> Federation:
-    """The FLamby task ``name`` (fed_camelyon16, ...) with FLamby's centres, preparation and parts.
+    """Return the FLamby task ``name`` (fed_camelyon16, ...) with FLamby's centres, preparation and parts.
 
-    Every sample is read once, so what FLamby changes at random (patches, augmentation) stays as it was drawn. Samples
-    of different sizes go through FLamby's own ``collate_fn``. FLamby knows itself where its data lie; ``root`` is not
-    looked at. Raises :class:`SpecError` for an unknown task, :class:`DataError` where FLamby or its data are missing.
+    Every sample is read once, so random patches and augmentations of FLamby are drawn once. Samples of different sizes
+    are combined by FLamby's ``collate_fn``. FLamby stores where its data are; ``root`` is not used. Raises
+    :class:`SpecError` for an unknown task, :class:`DataError` if FLamby or its data are missing.
     """
     import torch
 
-    with torch.random.fork_rng(devices=[]):  # importing FLamby seeds torch for everybody
+    with torch.random.fork_rng(devices=[]):  # importing FLamby seeds torch
         module = _module(name)
         centres = range(module.NUM_CLIENTS)
         train, test = ([_samples(module, name, centre, part) for centre in centres] for part in (True, False))
@@ -59,14 +58,14 @@ def federation(name: str, root: Path | None = None) -> Federation:
 
 
 def installed() -> Path | None:
-    """The folder of FLamby's data sets, found without importing it; None where it is not installed."""
+    """Return the folder of FLamby's data sets without importing FLamby; None if it is not installed."""
     spec = importlib.util.find_spec("flamby")
     places = [] if spec is None else spec.submodule_search_locations or []
     return next((Path(place) / "datasets" for place in places if (Path(place) / "datasets").is_dir()), None)
 
 
 def tasks(folders: Iterable[Path]) -> list[str]:
-    """The names of FLamby's tasks in ``folders``."""
+    """Return the names of FLamby's tasks in ``folders``."""
     return sorted(each.name for folder in folders for each in folder.iterdir() if each.name.startswith("fed_"))
 
 
@@ -75,12 +74,12 @@ def _module(name: str) -> ModuleType:
         package = importlib.import_module("flamby.datasets")
     except ImportError as error:
         reason = "install it from https://github.com/owkin/FLamby"
-        raise DataError(f"{PREFIX}{name} needs FLamby, which cannot be imported ({error}); {reason}") from error
+        raise DataError(f"{PREFIX}{name}: FLamby cannot be imported ({error}); {reason}") from error
     known = tasks(map(Path, package.__path__))
     if name not in known:
         raise SpecError(f"unknown FLamby task {name!r}: {nearest(name, known)}")
     if name == "fed_isic2019":
-        raise SpecError(f"{PREFIX}{name} changes its training images at every look; load {name!r}, which does so, too")
+        raise SpecError(f"{PREFIX}{name}: FLamby augments its images at every access; use the data set {name!r}")
     try:
         return importlib.import_module(f"flamby.datasets.{name}")
     except ImportError as error:
@@ -88,13 +87,13 @@ def _module(name: str) -> ModuleType:
 
 
 def _samples(module: ModuleType, name: str, centre: int, train: bool) -> tuple[Tensor, Tensor]:
-    """Inputs (n, ...) and targets (n, ...) of a part of a centre, as FLamby gives them."""
+    """Inputs (n, ...) and targets (n, ...) of a part of a centre, as FLamby returns them."""
     import torch
 
     try:
         dataset = _dataset_class(module)(center=centre, train=train, pooled=False)
         samples = [dataset[number] for number in range(len(dataset))]
-    except Exception as error:  # FLamby raises many kinds for data that were not downloaded or prepared
+    except Exception as error:  # FLamby raises many kinds of errors for missing data
         reason = " ".join(str(error).split())
         raise DataError(
             f"{PREFIX}{name}: FLamby cannot load centre {centre} ({reason}); prepare its data first"
@@ -111,13 +110,13 @@ def _samples(module: ModuleType, name: str, centre: int, train: bool) -> tuple[T
 
 
 def _dataset_class(module: ModuleType) -> Any:
-    """FLamby's name for it is ``FedClass``; some tasks export only the class itself."""
+    """FLamby's ``FedClass``; some tasks export only a class whose name starts with Fed."""
     found = [each for key, each in vars(module).items() if inspect.isclass(each) and key.startswith("Fed")]
     return getattr(module, "FedClass", found[0])
 
 
 def _task(name: str, x: Tensor, targets: Sequence[Tensor]) -> Task:
-    """Which task the targets of all parts belong to."""
+    """The task that fits the targets of all parts."""
     shapes = {tuple(y.shape[1:]) for y in targets}
     if all(bool((y == y.long()).all()) for y in targets):
         if all(y.dim() == x.dim() > 2 and y.shape[2:] == x.shape[2:] for y in targets):
@@ -126,13 +125,13 @@ def _task(name: str, x: Tensor, targets: Sequence[Tensor]) -> Task:
             two = targets[0].is_floating_point() and max(int(y.max()) for y in targets) <= 1
             return "binary" if two else "multiclass"
     raise DataError(
-        f"{PREFIX}{name}: targets of shape {' and '.join(map(str, sorted(shapes)))} are neither classes nor masks; "
-        "other tasks, such as survival, are not known here"
+        f"{PREFIX}{name}: targets have shape {' and '.join(map(str, sorted(shapes)))}, expected classes or masks; "
+        "other tasks, such as survival, are not supported"
     )
 
 
 def _classes(task: Task, targets: Sequence[Tensor]) -> int:
-    """How many classes; masks that come with a channel per class count their channels."""
+    """The number of classes; for masks with one channel per class the number of channels."""
     if task == "segmentation" and targets[0].shape[1] > 1:
         return targets[0].shape[1]
     return max(2, 1 + max(int(y.max()) for y in targets))

@@ -1,7 +1,7 @@
-"""What a study must know of its data before anything runs, remembered so that a finished study loads none.
+"""Metadata of data sets, cached on disk so that planning and reports do not load arrays.
 
-A fact is believed for as long as nothing that it was made from has changed: the source files of the adapters, the raw
-files found for them (by size and time of change), the options, and the versions of the libraries that read and draw.
+A cached entry is valid as long as nothing has changed that it depends on: the options, the code and cards of data sets,
+the raw files found for them (by size and modification time), and the versions of the libraries that read them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from typing import Any
 
 from bench import registry
 from bench.data import flamby, load_dataset
-from bench.data.files import download, manifest
+from bench.data.files import manifest
+from bench.data.files.locate import data_folders, tracked
 from bench.files import cache_folder, write_whole
-from bench.types import Federation, content_hash
+from bench.types import Client, Federation, Task, content_hash
 
 LIBRARIES = ("numpy", "pandas", "pillow", "scikit-learn", "torch")
 
 
 @dataclass(frozen=True)
-class Facts:
+class Metadata:
     """A federation without its arrays.
 
-    ``test_sizes`` are by client, 0 for one without test samples; ``sample`` counts the numbers of the largest input.
+    ``clients``, ``test_sizes``, ``shapes`` and ``classes`` have one entry per client: its name, its number of test
+    samples (0 if it is not scored), the shape of an input as a model sees it, and its number of classes. ``sample`` is
+    the number of values in the largest stored input. ``embeddings`` is (tokens, width) of the data set's word vectors.
+    Metadata from records have neither task nor shapes nor classes.
     """
 
     options: Mapping[str, Any]
@@ -39,66 +43,85 @@ class Facts:
     metrics: tuple[str, ...]
     synthetic: bool
     sample: int
+    task: Task | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
+    classes: tuple[int, ...] = ()
+    embeddings: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, federation: Federation) -> Facts:
+    def of(cls, federation: Federation) -> Metadata:
+        """Return the metadata of a loaded federation."""
+        vectors = federation.embeddings
         return cls(
             options=dict(federation.options),
             fingerprint=federation.fingerprint,
+            task=federation.task,
             clients=tuple(client.name for client in federation.clients),
+            classes=tuple(client.classes or federation.classes for client in federation.clients),
+            shapes=tuple(_shape(federation, client) for client in federation.clients),
             test_sizes=federation.test_sizes,
             metrics=federation.metrics,
             synthetic=federation.synthetic,
             sample=max(client.train.x[0].numel() for client in federation.clients),
+            embeddings=None if vectors is None else (len(vectors), vectors.shape[1]),
         )
 
 
-def facts(name: str, root: Path | None, options: Mapping[str, Any]) -> Facts:
-    """The facts of the registered data set ``name`` with these options, looked up or, the first time, by loading it."""
+def _shape(federation: Federation, client: Client) -> tuple[int, ...]:
+    x = client.train.x[:2]
+    return tuple((x if federation.prepare is None else federation.prepare(x)).shape[1:])
+
+
+def dataset_metadata(name: str, root: Path | None, options: Mapping[str, Any]) -> Metadata:
+    """Return the metadata of the registered data set ``name`` with these options, from the cache or by loading it.
+
+    Raises the errors of :func:`bench.data.load_dataset`.
+    """
     if name.startswith(flamby.PREFIX):
-        return Facts.of(load_dataset(name, root, **options))
-    asked = {"name": name, "options": options, "folders": [str(each) for each in download.data_folders(root)],
-             "here": str(Path.cwd()), "code": _code(registry.catalogue("datasets")[name].file)}  # fmt: skip
-    memory = cache_folder() / "facts" / f"{content_hash(asked)}.json"
+        return Metadata.of(load_dataset(name, root, **options))
+    request = {
+        "name": name,
+        "options": options,
+        "folders": [str(each) for each in data_folders(root)],
+        "working folder": str(Path.cwd()),
+        "code": _code_hash(registry.catalogue("datasets")[name].file),
+    }
+    file = cache_folder() / "metadata" / f"{content_hash(request)}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(memory.read_bytes())
-        if kept.pop("sum") == content_hash(kept) and kept["sources"] == _stamps(map(Path, kept["sources"])):
-            return _restored(kept["facts"])
-    with download.noted() as places:
-        found = Facts.of(load_dataset(name, root, **options))
+        entry = json.loads(file.read_bytes())
+        if entry.pop("checksum") == content_hash(entry) and entry["sources"] == _stamps(map(Path, entry["sources"])):
+            return _from_json(entry["metadata"])
+    with tracked() as places:
+        found = Metadata.of(load_dataset(name, root, **options))
     places |= {place.absolute() for value in options.values() for place in _files_named(value, root)}
-    made = {"sources": _stamps(places), "facts": asdict(found)}
-    with suppress(OSError):  # a cache that only others may write to
-        write_whole(memory, json.dumps({**made, "sum": content_hash(made)}).encode())
+    entry = {"sources": _stamps(places), "metadata": asdict(found)}
+    with suppress(OSError):  # the user may not be allowed to write to a shared cache
+        write_whole(file, json.dumps({**entry, "checksum": content_hash(entry)}).encode())
     return found
 
 
-def _restored(kept: dict[str, Any]) -> Facts:
-    """Facts as they were before JSON made lists of tuples."""
-    return Facts(
-        options=kept["options"],
-        fingerprint=kept["fingerprint"],
-        clients=tuple(kept["clients"]),
-        test_sizes=tuple(kept["test_sizes"]),
-        metrics=tuple(kept["metrics"]),
-        synthetic=kept["synthetic"],
-        sample=kept["sample"],
-    )
+def _from_json(entry: dict[str, Any]) -> Metadata:
+    """The metadata of a cache entry; JSON has lists instead of tuples."""
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    return Metadata(**{**plain, "shapes": tuple(map(tuple, entry["shapes"]))})
 
 
 @cache
-def _code(adapter: Path) -> str:
-    """What decides how raw files become a federation."""
+def _code_hash(adapter: Path) -> str:
+    """SHA-256 of the files and library versions that determine how raw files become a federation."""
     package = Path(__file__).parent
-    files = [*sorted(package.rglob("*.py")), package.parent / "types.py", adapter]
+    own = registry.folder("datasets")
+    adapters = sorted(own.iterdir()) if adapter.parent == own else [adapter, adapter.with_suffix(".md")]
+    files = [*sorted(package.rglob("*.py")), package.parent / "types.py", *adapters]
     digest = hashlib.sha256(json.dumps([version(library) for library in LIBRARIES]).encode())
     for file in files:
-        digest.update(file.read_bytes())
+        if file.suffix in (".py", ".md") and file.is_file():
+            digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
 def _stamps(places: Iterable[Path]) -> dict[str, list[list[Any]]]:
-    """Size and time of change of each file, or of every file in a folder."""
+    """Size and modification time of each file, and of every file in a folder."""
 
     def stamps(place: Path) -> list[list[Any]]:
         files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
@@ -108,6 +131,6 @@ def _stamps(places: Iterable[Path]) -> dict[str, list[list[Any]]]:
 
 
 def _files_named(value: Any, root: Path | None) -> list[Path]:
-    """The file that an option's value names, if it names one."""
+    """The file that an option's value names, if there is one."""
     place = (root or Path()) / Path(value).expanduser() if isinstance(value, str) and value else Path()
     return [place] if place.is_file() else []

@@ -1,6 +1,6 @@
-"""Ways to cut one data set into clients; every one is disjoint, a function of its seed, and says what it leaves out.
+"""Partitions of one data set into disjoint clients, determined by a seed.
 
-:func:`pathological`, :func:`practical` and :func:`label_dirichlet` repeat the draws of published codes (see
+:func:`pathological`, :func:`practical` and :func:`label_dirichlet` repeat the random draws of published code (see
 :mod:`bench.data.legacy`). They take the labels of several parts, such as training and test images, and give a client
 the same share of a class in each part.
 """
@@ -20,24 +20,24 @@ ATTEMPTS = 1000
 
 @dataclass(frozen=True)
 class Partition:
-    """Who holds which samples of one part: an index array per client, class by class, and what nobody holds."""
+    """The samples of one part by client: an index array per client, class by class, and the unassigned indices."""
 
     clients: tuple[np.ndarray, ...]
     left_out: np.ndarray
 
 
 def dirichlet(labels: np.ndarray, clients: int, alpha: float, seed: int, minimum: int = 1) -> list[np.ndarray]:
-    """Label skew: client k gets a share p_k of each class, with p ~ Dirichlet(alpha, ..., alpha) drawn per class.
+    """Return one ascending index array per client; client k gets a share p_k of each class.
 
-    ``labels`` is (n,); the result holds one ascending index array per client, together every index once. A draw that
-    leaves a client fewer than ``minimum`` samples is repeated, at most ATTEMPTS times in all. Raises
-    :class:`SpecError`. Source: Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks"
-    (ICML 2019), section 4.
+    The shares p ~ Dirichlet(alpha, ..., alpha) are drawn for each class. ``labels`` is (n,); every index occurs once. A
+    draw that gives a client fewer than ``minimum`` samples is repeated, with at most ATTEMPTS draws in all. Raises
+    :class:`SpecError` for impossible arguments. Source: Yurochkin et al., "Bayesian Nonparametric Federated Learning of
+    Neural Networks" (ICML 2019), section 4.
     """
     request = f"dirichlet over {clients} clients with alpha = {alpha!r}"
     if clients < 1:
         raise SpecError(f"{request}: expected at least 1 client")
-    if not 0 < alpha < 1e6:  # beyond, shares are equal to more digits than there are samples
+    if not 0 < alpha < 1e6:  # with larger values all shares are equal in practice
         raise SpecError(f"{request}: expected an alpha above 0 and below 1e6")
     if clients * minimum > len(labels):
         raise SpecError(f"{request}: {len(labels)} samples cannot give each client {minimum}; ask for fewer clients")
@@ -65,10 +65,10 @@ def _owners(labels: np.ndarray, clients: int, alpha: float, generator: np.random
 
 
 def pathological(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[Partition]:
-    """Two random classes per client, each class shared out among its holders in random proportions.
+    """Give each client two random classes; each class is divided among its holders in random proportions.
 
-    ``parts`` are label arrays (n,), cut alike. Rounding leaves out fewer samples of a class than it has holders.
-    Raises :class:`SpecError` where 2 ``clients`` are fewer than the classes. Source: Luo and Wu, "Adapt to
+    ``parts`` are label arrays (n,), partitioned alike. Rounding leaves fewer samples of a class unassigned than it has
+    holders. Raises :class:`SpecError` if 2 ``clients`` are fewer than the classes. Source: Luo and Wu, "Adapt to
     Adaptation: Learning Personalization for Cross-Silo Federated Learning" (IJCAI 2022), experiments, and its code.
     """
     classes = _classes(parts)
@@ -79,11 +79,11 @@ def pathological(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[P
 
 
 def practical(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[Partition]:
-    """Every client holds every class: of a class, one client 10 %, one the rest, the others 1 %.
+    """Give each client samples of every class: of each class, one client gets 10 %, one the rest, the others 1 %.
 
-    ``parts`` are label arrays (n,), cut alike. Rounding leaves out fewer samples of a class than there are clients.
-    Raises :class:`SpecError` where the rest would be less than 10 %. Source: as :func:`pathological`, for 12 clients,
-    where the rest is 80 %.
+    ``parts`` are label arrays (n,), partitioned alike. Rounding leaves fewer samples of a class unassigned than there
+    are clients. Raises :class:`SpecError` if the rest would be less than 10 %. Source: that of :func:`pathological`,
+    with 12 clients, where the rest is 80 %.
     """
     _check(f"practical over {clients} clients", seed, 2 <= clients <= 82, "2 to 82 clients")
     drawn = legacy.stream(seed)
@@ -91,21 +91,22 @@ def practical(parts: Sequence[np.ndarray], clients: int, seed: int) -> list[Part
 
 
 def label_dirichlet(parts: Sequence[np.ndarray], clients: int, alpha: float, seed: int) -> list[Partition]:
-    """Proportions of each class drawn from Dirichlet(``alpha``); slices of the class in the given order, none left out.
+    """Divide each class in proportions from Dirichlet(``alpha``); clients get consecutive slices of the class.
 
-    ``parts`` are label arrays (n,), cut alike; what rounding leaves goes to the last client. Clients may get little
-    or nothing. Raises :class:`SpecError`. Source: Elhussein and Gürsoy, "PLayer-FL: A Principled
-    Approach to Personalized Layer-wise Cross-Silo Federated Learning" (2025), experiments, and its code.
+    ``parts`` are label arrays (n,), partitioned alike. The last client gets the samples that rounding leaves. Clients
+    may get few or no samples. Raises :class:`SpecError` for impossible arguments. Source: Elhussein and Gürsoy,
+    "PLayer-FL: A Principled Approach to Personalized Layer-wise Cross-Silo Federated Learning" (2025), experiments, and
+    its code.
     """
     request = f"label_dirichlet over {clients} clients with alpha = {alpha!r}"
     _check(request, seed, clients >= 1, "at least 1 client")
     _check(request, seed, 0 < alpha < 1e6, "an alpha above 0 and below 1e6")
     fractions = legacy.dirichlet(legacy.stream(seed), _classes(parts), clients, alpha)
-    _check(request, seed, bool(np.isfinite(fractions).all()), "a larger alpha, of which the shares can be computed")
+    _check(request, seed, bool(np.isfinite(fractions).all()), "a larger alpha, for which the shares are finite")
     partitions = []
     for labels in parts:
         by_class = [np.flatnonzero(labels == label) for label in range(len(fractions))]
-        partitions.append(_dealt(by_class, fractions, rest_to_last=True))
+        partitions.append(_assigned(by_class, fractions, rest_to_last=True))
     return partitions
 
 
@@ -121,18 +122,18 @@ def _check(request: str, seed: int, fits: bool, expected: str) -> None:
 
 
 def _shuffled(parts: Sequence[np.ndarray], fractions: np.ndarray, drawn: legacy.Stream) -> list[Partition]:
-    """Deal every class of every part in the order in which ``drawn`` shuffles it."""
+    """Assign the samples of each class of each part in an order shuffled by ``drawn``."""
     partitions = []
     for labels in parts:
         by_class = [np.flatnonzero(labels == label) for label in range(len(fractions))]
         for members in by_class:
             drawn.shuffle(members)
-        partitions.append(_dealt(by_class, fractions, rest_to_last=False))
+        partitions.append(_assigned(by_class, fractions, rest_to_last=False))
     return partitions
 
 
-def _dealt(by_class: list[np.ndarray], fractions: np.ndarray, *, rest_to_last: bool) -> Partition:
-    """Client after client takes its fraction of each class, rounded down, from the front."""
+def _assigned(by_class: list[np.ndarray], fractions: np.ndarray, *, rest_to_last: bool) -> Partition:
+    """Assign each client, in turn, its fraction of each class, rounded down, from the front."""
     hands: list[list[np.ndarray]] = [[] for _ in range(fractions.shape[1])]
     left_out = []
     for members, shares in zip(by_class, fractions, strict=True):

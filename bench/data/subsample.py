@@ -1,4 +1,4 @@
-"""A share of a federation's samples, to see within minutes what the whole takes days for."""
+"""Random subsets of a federation's samples, for quick trials."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from bench.types import Federation, SpecError, Split
 
 
 def subsampled(federation: Federation, share: float) -> Federation:
-    """The federation with a ``share`` of every client's training, validation and test samples, at least two of each.
+    """Return the federation with a ``share`` of every client's training, validation and test samples.
 
-    Which ones depends on the data set and the client alone. Raises :class:`SpecError` for a share of 0 or of all.
+    At least two samples of each part are kept. The choice depends on the part's length and the client only. Raises
+    :class:`SpecError` for a share that is not between 0 and 1.
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise SpecError(f"subsample = {share!r}: expected a share above 0 and below 1")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.data.metadata import Facts, facts
+from bench.data.metadata import Metadata, dataset_metadata
 from bench.spec import Choice, published
 from bench.sweep import noted
 from bench.sweep.method_search import Records
@@ -44,9 +44,9 @@ class RecordSet:
         """Return a lookup of data sets: from raw files, else from the ``records``; None for published records."""
         recorded = RecordedMetadata(records.values())
 
-        def look(choice: Choice) -> Facts:
+        def look(choice: Choice) -> Metadata:
             try:
-                return facts(choice.name, data, choice.options)
+                return dataset_metadata(choice.name, data, choice.options)
             except DataError:
                 return recorded(choice)
 

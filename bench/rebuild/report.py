@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.data.files import download
+from bench.data.files.locate import downloads_forbidden
 from bench.rebuild.collect import FilledStudy, filled
 from bench.rebuild.inputs import counts
 from bench.rebuild.record_sets import RecordSet, experiment_files
@@ -39,7 +39,7 @@ def rebuild(
     without raw files, and those of published records, are described by the records. Return False if a cell is missing
     or diverged.
     """
-    with download.forbidden("a report"):
+    with downloads_forbidden("a report"):
         collection = _Collection(data)
         for each in sets:
             collection.add(each, profiles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from bench.data.files import download
+from bench.data.files.locate import downloads_forbidden
 from bench.rebuild.collect import filled
 from bench.rebuild.record_sets import RecordSet
 from bench.report import publish
@@ -25,7 +25,7 @@ def verify(
 
     Raise :class:`SpecError` for a name that no published table has, and if no table can be compared.
     """
-    with download.forbidden("a comparison of records"):
+    with downloads_forbidden("a comparison of records"):
         found = Store(ours.store).records()
         metadata = ours.metadata(found, data)
         cells: list[CellDifference] = []

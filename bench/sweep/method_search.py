@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from bench import registry, settings
-from bench.data.metadata import Facts
+from bench.data.metadata import Metadata
 from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep.plan import PlannedBatch, with_rounds
 from bench.sweep.search import Search
@@ -22,7 +22,7 @@ Records = Mapping[str, Record]  # by the hash of the run
 class MethodSearch:
     """A method's search, which asks for settings, and the runs of every setting asked for so far."""
 
-    def __init__(self, study: StudySpec, method: Method, metadata: Callable[[Choice], Facts]) -> None:
+    def __init__(self, study: StudySpec, method: Method, metadata: Callable[[Choice], Metadata]) -> None:
         self.study, self.method, self.metadata = study, method, metadata
         self._search = Search(method)
         self._batch: list[Setting] = []

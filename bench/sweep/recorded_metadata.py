@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench import registry
-from bench.data import SHARE
+from bench.data import SUBSAMPLE
 from bench.data.flamby import PREFIX
-from bench.data.metadata import Facts
+from bench.data.metadata import Metadata
 from bench.spec import Choice
 from bench.types import DataError
 
@@ -35,7 +35,7 @@ class RecordedMetadata:
         """Return whether any record is of the data set ``name``."""
         return name in self._by_name
 
-    def __call__(self, data: Choice) -> Facts:
+    def __call__(self, data: Choice) -> Metadata:
         """Return the metadata of ``data``.
 
         Raise :class:`NoRecordError` if no record is of these options, :class:`DataError` if the records are of several
@@ -56,7 +56,7 @@ class RecordedMetadata:
                 f"provide the raw files to choose one (`silobench data info {data.name}`)"
             )
         (record,) = found
-        return Facts(
+        return Metadata(
             options=record["spec"]["data"]["options"],
             fingerprint=record["spec"]["data"]["fingerprint"],
             clients=tuple(record["clients"]),
@@ -69,4 +69,4 @@ class RecordedMetadata:
 
 def _same(wanted: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
     """Return whether recorded options are those wanted; an adapter may have recorded further options of its own."""
-    return wanted.items() <= recorded.items() and SHARE not in recorded.keys() - wanted.keys()
+    return wanted.items() <= recorded.items() and SUBSAMPLE not in recorded.keys() - wanted.keys()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from bench.data.files import download
-from bench.data.metadata import Facts, facts
+from bench.data.files.locate import downloads_forbidden
+from bench.data.metadata import Metadata, dataset_metadata
 from bench.spec import Choice, StudySpec
 from bench.sweep import noted
 from bench.sweep.check import check_run
@@ -19,7 +19,7 @@ from bench.sweep.store import Store
 from bench.sweep.training import WorkerSettings
 from bench.types import SpecError, content_hash, nearest
 
-Lookup = Callable[[Choice], Facts]
+Lookup = Callable[[Choice], Metadata]
 
 
 def run_study(
@@ -68,7 +68,7 @@ def recorded(
 
     ``metadata`` describes the data sets; without it the raw data below ``root`` are read.
     """
-    with download.forbidden("looking at records"):
+    with downloads_forbidden("looking at records"):
         searches = _searches(study, methods, root, metadata)
         while asking := [search for search in searches if search.ask()]:
             # The next settings depend on records that are missing: there is nothing more to return.
@@ -104,7 +104,7 @@ def notes(study: StudySpec, methods: Collection[str] | None = None) -> Iterator[
 def _searches(
     study: StudySpec, methods: Collection[str] | None, root: Path | None, metadata: Lookup | None = None
 ) -> list[MethodSearch]:
-    known = _StudyMetadata(study, metadata or (lambda data: facts(data.name, root, data.options)))
+    known = _StudyMetadata(study, metadata or (lambda data: dataset_metadata(data.name, root, data.options)))
     wanted = [method for method in study.methods.values() if methods is None or method.name in methods]
     return [MethodSearch(study, method, known) for method in wanted]
 
@@ -114,9 +114,9 @@ class _StudyMetadata:
 
     def __init__(self, study: StudySpec, metadata: Lookup) -> None:
         self.study, self.metadata = study, metadata
-        self._known: dict[str, Facts] = {}
+        self._known: dict[str, Metadata] = {}
 
-    def __call__(self, data: Choice) -> Facts:
+    def __call__(self, data: Choice) -> Metadata:
         key = content_hash({"name": data.name, "options": data.options})
         if key not in self._known:
             self._known[key] = self.metadata(data)
@@ -148,7 +148,7 @@ def _check_runs(study: StudySpec, asking: Sequence[MethodSearch], records: Recor
             raise SpecError(f"{study.file}: methods.{search.method.name}: {error}") from None
 
 
-def _check_metrics(study: StudySpec, data: str, known: Facts) -> None:
+def _check_metrics(study: StudySpec, data: str, known: Metadata) -> None:
     for section in (*study.tables.values(), *study.figures.values()):
         for metric in sorted(section.metrics - set(known.metrics)):
             raise SpecError(f"{study.file}: {section.id}: {data} has no metric {metric!r}: "

@@ -130,7 +130,7 @@ def test_a_stand_in_is_called_synthetic(data):
 def test_without_files_offline_prepare_is_one_line(data):
     status, out, err = data("prepare", "fed_heart_disease")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: heart_disease/processed.cleveland.data: no intact copy in ")
+    assert err.startswith("error: heart_disease/processed.cleveland.data: not found in ")
 
 
 def test_verify_names_the_users_damaged_file_and_the_fix(data, own_files: Path):
@@ -156,7 +156,7 @@ def test_damaged_arrays_in_the_cache_are_found_and_decoded_again(data, tmp_path:
         "digits", inputs=[tmp_path / "raw"], code=[], layout={"x": ((3,), "uint8")}, fill=lambda arrays: None
     )
     (folder,) = cache.folders("digits")
-    assert data("verify", "digits") == (0, f"intact    {folder}/x.npy  (as it was made)\n", "")
+    assert data("verify", "digits") == (0, f"intact    {folder}/x.npy  (as in its manifest)\n", "")
     assert data("prepare", "digits") == ready
     assert cache.folders("digits") == [folder]
     (folder / "x.npy").write_bytes((folder / "x.npy").read_bytes()[:-1] + b"?")
@@ -169,10 +169,10 @@ def test_damaged_arrays_in_the_cache_are_found_and_decoded_again(data, tmp_path:
 
 
 def test_a_download_off_the_terminal_is_a_line_per_file(data, own_files: Path, monkeypatch: pytest.MonkeyPatch):
-    def transfer(url: str, capped: download._Capped, file: download._Capped) -> None:
+    def transfer(url: str, sink: download._SizeLimit, stream: download._SizeLimit) -> None:
         content = (own_files / url.rpartition("/")[2]).read_bytes()
         for start in range(0, len(content), 1000):
-            file.write(content[start : start + 1000])
+            stream.write(content[start : start + 1000])
 
     monkeypatch.setattr(download, "_transfer", transfer)
     monkeypatch.delenv("BENCH_OFFLINE")

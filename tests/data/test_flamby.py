@@ -86,9 +86,9 @@ def test_flambys_global_seed_is_undone():
     ("task", "error", "message"),
     [
         ("fed_hart_disease", SpecError, "unknown FLamby task 'fed_hart_disease': did you mean 'fed_heart_disease'"),
-        ("fed_isic2019", SpecError, "changes its training images at every look; load 'fed_isic2019'"),
+        ("fed_isic2019", SpecError, "FLamby augments its images at every access; use the data set 'fed_isic2019'"),
         ("fed_ragged", DataError, "the samples of centre 0 differ in size, and FLamby has no collate_fn"),
-        ("fed_tcga_brca", DataError, r"targets of shape \(2,\) are neither classes nor masks"),
+        ("fed_tcga_brca", DataError, r"targets have shape \(2,\), expected classes or masks"),
         ("fed_lidc_idri", DataError, "cannot load centre 0 .The dataset was not downloaded; run the download script"),
     ],
 )
@@ -126,14 +126,14 @@ def test_every_task_has_a_card(task: str):
         assert f"\n## {section}\n" in card.text
     assert "clients" in card.facts["Size"]
     assert card.facts["Source"].startswith("[")
-    assert (card.files, card.options, card.elsewhere) == ((), {}, "FLamby is not installed.")
+    assert (card.files, card.options, card.external) == ((), {}, "FLamby is not installed.")
 
 
 @stand_in
 def test_the_card_of_a_task_that_only_the_installed_copy_has():
     card = cards.read("flamby:fed_letters")
     assert card.facts["Licence"] == "see FLamby's page of the task"
-    assert card.elsewhere == f"FLamby is installed in {Path(__file__).parent / 'stand_in' / 'flamby'}."
+    assert card.external == f"FLamby is installed in {Path(__file__).parent / 'stand_in' / 'flamby'}."
     assert not any(name.partition(".")[0] == "flamby" for name in sys.modules)  # a look at a card imports nothing
 
 
@@ -151,6 +151,7 @@ def test_nothing_of_flamby_is_kept_here():
 def test_without_flamby_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "flamby", None)
     with pytest.raises(
-        DataError, match=r"flamby:fed_ixi needs FLamby, .*; install it from https://github.com/owkin/FLamby"
+        DataError,
+        match=r"flamby:fed_ixi: FLamby cannot be imported .*; install it from https://github.com/owkin/FLamby",
     ):
         load_dataset("flamby:fed_ixi")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench._datasets.medmnist import merged_and_split
 from bench.data import legacy
 from bench.data.partition import Partition, dirichlet, label_dirichlet, pathological, practical
-from bench.data.skew import merged_and_split
 from bench.types import SpecError
 
 

@@ -169,8 +169,10 @@ def test_raw_file_gives_what_the_authors_prepared(
     parts = [frame(bench_data, name) for name in ("train", "validation", "test_poudre", "test_neota")]
     content = gzip.compress(as_text(as_raw(pd.concat(parts), soils)).encode(), compresslevel=1)
     (tmp_path / "covtype.data.gz").write_bytes(content)
-    found = replace(adapter["RAW"], sha256=hashlib.sha256(content).hexdigest(), size=len(content))
-    monkeypatch.setitem(adapter, "RAW", found)
+    raw = adapter["FILES"]["raw"]
+    monkeypatch.setitem(
+        adapter["FILES"], "raw", replace(raw, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+    )
     monkeypatch.setitem(adapter, "ROWS", sum(map(len, parts)))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     assert load_dataset("covertype", tmp_path).fingerprint == federation.fingerprint
@@ -238,7 +240,7 @@ def test_class_that_training_rows_lack_is_refused():
     rows = np.zeros((6, 12))
     rows[:, -1] = [1, 2, 1, 2, 1, 3]
     parts = {"train": {"comanche": rows[:4]}, "validation": {"comanche": rows[:4]}, "test": {"comanche": rows[4:]}}
-    with pytest.raises(DataError, match="client 'comanche', test: a class that its training rows lack"):
+    with pytest.raises(DataError, match="client 'comanche', test: has a class that the client's training rows lack"):
         adapter["_client"]("comanche", parts, True, False)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from bench._datasets import uci_heart
 from sklearn.model_selection import train_test_split
 
+from bench._datasets import uci_heart
 from bench.data import load_dataset
 from bench.registry import load
 from bench.types import Federation, SpecError
@@ -112,7 +112,7 @@ def test_published_central_scoring_mixes_the_two_scales(federations: dict[str, F
         assert torch.equal(client.test.x, centre.clients[number].test.x)
 
 
-@pytest.mark.parametrize("client", uci_heart.ASSETS)
+@pytest.mark.parametrize("client", uci_heart.FILES)
 def test_parts_are_disjoint_and_total(bench_data: Path, client: str):
     _, y = adapter["features"](uci_heart.complete(uci_heart.read(client, bench_data)))
     train, test = adapter["split"](y)
@@ -130,8 +130,8 @@ def test_fingerprints_are_those_of_the_published_records(federations: dict[str, 
 
 
 def test_files_may_lie_directly_in_the_folder(bench_data: Path, centre: Federation, tmp_path: Path):
-    for asset in uci_heart.ASSETS.values():
-        (tmp_path / Path(asset.path).name).write_bytes((bench_data / asset.path).read_bytes())
+    for file in uci_heart.FILES.values():
+        (tmp_path / Path(file.path).name).write_bytes((bench_data / file.path).read_bytes())
     assert load_dataset("fed_heart_disease", tmp_path).fingerprint == centre.fingerprint
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from bench._datasets import uci_heart
 from sklearn.model_selection import train_test_split
 
+from bench._datasets import uci_heart
 from bench.data import load_dataset
 from bench.registry import load
 from bench.types import Federation
@@ -45,7 +45,7 @@ def test_sizes_and_classes_are_golden(federation: Federation):
 @pytest.mark.parametrize("number", range(4))
 def test_values_equal_an_independent_preparation(bench_data: Path, federation: Federation, number: int):
     client = federation.clients[number]
-    path = bench_data / uci_heart.ASSETS[client.name].path
+    path = bench_data / uci_heart.FILES[client.name].path
     frame = pd.read_csv(path, header=None, na_values="?")[[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13]].dropna()
     rest, test = train_test_split(frame, test_size=0.2, random_state=42)
     train, validation = train_test_split(rest, test_size=0.2, random_state=42)
@@ -58,7 +58,7 @@ def test_values_equal_an_independent_preparation(bench_data: Path, federation: F
 
 
 def test_class_weights_are_those_of_all_rows(bench_data: Path, federation: Federation):
-    rows = np.concatenate([uci_heart.complete(uci_heart.read(site, bench_data)) for site in adapter["ASSETS"]])
+    rows = np.concatenate([uci_heart.complete(uci_heart.read(site, bench_data)) for site in uci_heart.FILES])
     shares = np.bincount(rows[:, -1].astype(int)) / 740
     np.testing.assert_allclose(federation.loss["alpha"], (1 - shares) / 4, atol=1e-8)
     loss = dict(federation.loss)

@@ -1,10 +1,12 @@
-"""Fed-IXI on archives made in the published structure, with FLamby's real split table."""
+"""Fed-IXI on small archives in the published structure, with a small split table in FLamby's format."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,24 @@ from hypothesis import strategies as st
 from bench.data import load_dataset
 from bench.data.readers import nifti
 from bench.registry import load
-from bench.types import DataError
+from bench.types import DataError, SilobenchError
 
 adapter = load("datasets", "fed_ixi").__globals__
-SPLIT = adapter["SPLIT"].path
+SPLIT = adapter["FILES"]["split"].path
 TINY = (7, 5, 6)
-SIZES = {"guys": (249, 62), "hh": (145, 36), "iop": (59, 15)}
+SIZES = {"guys": (3, 2), "hh": (2, 1), "iop": (1, 1)}  # training and test subjects of the small table
+TABLE = """Patient ID,Manufacturer,Split
+2,0,test
+12,1,test
+13,1,train
+14,1,train
+16,0,train
+17,0,train
+19,0,train
+20,0,test
+35,2,train
+36,2,test
+"""
 
 
 def volume(voxels: np.ndarray) -> bytes:
@@ -37,10 +51,10 @@ def pair(number: int) -> tuple[np.ndarray, np.ndarray]:
     return generator.normal(number, 3, TINY).astype(np.float32), mask
 
 
-def zipped(bench_data: Path, path: Path) -> Path:
-    """An archive of all 566 subjects in the structure of 7kd5wj7v7p-3.zip."""
+def zipped(split: Path, path: Path) -> Path:
+    """An archive of all subjects of ``split`` in the structure of 7kd5wj7v7p-3.zip."""
     files: dict[str, bytes] = {}
-    for subject in adapter["parse"](bench_data / SPLIT):
+    for subject in adapter["parse"](split):
         centre = ("Guys", "HH", "IOP")[subject.centre]
         stem = f"IXI{subject.number:03d}-{centre}-{1000 + subject.number}"
         image, mask = pair(subject.number)
@@ -53,9 +67,21 @@ def zipped(bench_data: Path, path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def archive(bench_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return zipped(bench_data, tmp_path_factory.mktemp("raw") / "7kd5wj7v7p-3.zip")
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with the small split table, which is the published one during the test."""
+    monkeypatch.delenv("BENCH_DATA", raising=False)
+    (tmp_path / "raw" / SPLIT).parent.mkdir(parents=True)
+    (tmp_path / "raw" / SPLIT).write_text(TABLE)
+    sha256 = hashlib.sha256(TABLE.encode()).hexdigest()
+    files = adapter["FILES"]
+    monkeypatch.setitem(files, "split", replace(files["split"], sha256=sha256, size=len(TABLE)))
+    return tmp_path / "raw"
+
+
+@pytest.fixture
+def archive(folder: Path) -> Path:
+    return zipped(folder / SPLIT, folder / "7kd5wj7v7p-3.zip")
 
 
 @pytest.fixture(autouse=True)
@@ -79,28 +105,27 @@ def test_the_split_is_flambys(bench_data: Path):
         )
         for number, centre in enumerate(adapter["CENTRES"])
     }
-    assert counts == SIZES
+    assert counts == {"guys": (249, 62), "hh": (145, 36), "iop": (59, 15)}
     assert len({subject.number for subject in subjects}) == 566
 
 
-def test_archive_and_folder_make_the_same_clients(
-    archive: Path, cache: Path, tmp_path: Path, small: tuple[int, int, int]
-):
+def test_archive_and_folder_make_the_same_clients(archive: Path, cache: Path, small: tuple[int, int, int]):
     federation = load_dataset("fed_ixi", archive.parent)
     assert {client.name: (len(client.train), len(client.test)) for client in federation.clients} == SIZES
     assert (federation.task, federation.metrics, federation.loss["name"]) == ("segmentation", ("dice",), "dice")
     first = federation.clients[0].train  # subject 16 is the first of Guy's in the training part
     image, mask = pair(16)
     assert first.x[0].shape == (1, *small)
-    assert first.y.shape == (249, 2, *small)
+    assert first.y.shape == (3, 2, *small)
     assert (first.x.dtype, first.y.dtype) == (torch.float32, torch.uint8)
     np.testing.assert_allclose(first.x[0, 0], adapter["normalised"](adapter["shrunk"](image.astype(np.float64))), 1e-5)
     np.testing.assert_array_equal(first.y[0], adapter["one_hot"](mask.astype(np.float64), "mask"))
     assert list(cache.glob("unpacked-*")) == []
 
     with zipfile.ZipFile(archive) as opened:
-        opened.extractall(tmp_path / "fed_ixi")
-    assert load_dataset("fed_ixi", tmp_path).fingerprint == federation.fingerprint
+        opened.extractall(archive.parent / "fed_ixi")
+    archive.unlink()
+    assert load_dataset("fed_ixi", archive.parent).fingerprint == federation.fingerprint
 
 
 @pytest.mark.usefixtures("small")
@@ -141,32 +166,30 @@ def test_volumes_are_normalised_over_all_voxels():
 
 
 @pytest.mark.parametrize("kind", ["T1", "label"])
-def test_a_missing_volume_is_named(cache: Path, tmp_path: Path, kind: str):
+def test_a_missing_volume_is_named(cache: Path, folder: Path, kind: str):
     """Subject 16 is the first; of its two volumes only the other one is there."""
     other = {"T1": "label", "label": "T1"}[kind]
-    folder = tmp_path / "7kd5wj7v7p-3" / "IXI_sample" / "IXI016-Guys-0697" / other
-    folder.mkdir(parents=True)
-    (folder / "some.nii.gz").write_bytes(volume(pair(16)[other == "label"]))
+    place = folder / "7kd5wj7v7p-3" / "IXI_sample" / "IXI016-Guys-0697" / other
+    place.mkdir(parents=True)
+    (place / "some.nii.gz").write_bytes(volume(pair(16)[other == "label"]))
     with pytest.raises(DataError, match=rf"there is no IXI016-Guys-\*/{kind}/\*.nii.gz; download IXI Tiny"):
-        load_dataset("fed_ixi", tmp_path)
+        load_dataset("fed_ixi", folder)
     assert [path for path in (cache / "prepared").iterdir() if path.suffix != ".lock"] == []
 
 
 def test_a_mask_of_other_numbers_is_refused():
-    with pytest.raises(DataError, match="file: a mask with voxels other than 0 and 1"):
+    with pytest.raises(DataError, match="file: has voxels other than 0 and 1"):
         adapter["one_hot"](np.full((2, 2, 2), 255.0), "file")
 
 
-def test_without_the_data_the_error_says_where_to_get_it(bench_data: Path, tmp_path: Path):
-    (tmp_path / "flamby_splits").mkdir()
-    (tmp_path / SPLIT).write_bytes((bench_data / SPLIT).read_bytes())
-    with pytest.raises(DataError, match=r"7kd5wj7v7p-3\.zip in .*; download IXI Tiny \(CC BY-SA 3\.0, 444 MB\)"):
-        load_dataset("fed_ixi", tmp_path)
+def test_without_the_data_the_error_says_where_to_get_it(folder: Path):
+    with pytest.raises(DataError, match=r"7kd5wj7v7p-3\.zip: not found in .*; download IXI Tiny \(CC BY-SA 3\.0, 444"):
+        load_dataset("fed_ixi", folder)
 
 
 def test_without_nibabel_the_error_names_the_extra(archive: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "nibabel", None)
-    with pytest.raises(DataError, match=r"^this needs the library nibabel: pip install 'silobench\[ixi\]'$"):
+    with pytest.raises(SilobenchError, match=r"^the library nibabel is not installed; run pip install 'silobench\[ixi"):
         load_dataset("fed_ixi", archive.parent)
 
 
@@ -177,7 +200,7 @@ def test_without_nibabel_the_error_names_the_extra(archive: Path, monkeypatch: p
         (np.zeros((2, 2, 2, 2), np.float32), "expected three axes"),
         (np.zeros((600, 1, 1), np.uint8), "three axes of 1 to 512"),
         (np.zeros((2, 2, 2), np.complex64), "real numbers"),
-        (np.full((2, 2, 2), np.nan, np.float32), "not all voxels are finite"),
+        (np.full((2, 2, 2), np.nan, np.float32), "has voxels that are not finite"),
     ],
 )
 def test_other_volumes_are_refused(tmp_path: Path, voxels: np.ndarray, message: str):
@@ -188,10 +211,10 @@ def test_other_volumes_are_refused(tmp_path: Path, voxels: np.ndarray, message: 
 
 
 def test_a_compressed_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nifti, "LARGEST", 1000)
+    monkeypatch.setattr(nifti, "MAX_BYTES", 1000)
     file = tmp_path / "volume.nii.gz"
     file.write_bytes(volume(np.zeros((10, 10, 10), np.float32)))
-    with pytest.raises(DataError, match="cut off or unpacks to more than 1000 bytes"):
+    with pytest.raises(DataError, match="is truncated or decompresses to more than 1000 bytes"):
         nifti.read(file)
 
 

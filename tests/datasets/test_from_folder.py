@@ -133,22 +133,22 @@ def deep() -> bytes:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is not an intact PNG or JPEG picture: "),
-        (b"<html>", "is not an intact PNG or JPEG picture: "),
-        (encoded((9, 9, 9), size=(300, 300))[:-40], "is not an intact PNG or JPEG picture: "),
-        (encoded((9, 9, 9), "JPEG", size=(300, 300))[:-400], "is not an intact PNG or JPEG picture: "),
-        (encoded((9, 9, 9), "GIF"), "is not an intact PNG or JPEG picture: "),
-        (bomb(10_000, 10_000), "has 10000 x 10000 pixels, at most 67108864 are read"),
-        (bomb(60_000, 60_000), "is not an intact PNG or JPEG picture: .*decompression bomb"),
-        (bomb(2**31 - 1, 1), "is not an intact PNG or JPEG picture: |has 2147483647 x 1 pixels"),
-        (bomb(5_000, 5_000), "is not an intact PNG or JPEG picture: "),
-        (deep(), r"has more than 8 bits a channel \(mode I;16\); save it with 8"),
+        (b"", r"is not an intact PNG or JPEG picture \("),
+        (b"<html>", r"is not an intact PNG or JPEG picture \("),
+        (encoded((9, 9, 9), size=(300, 300))[:-40], r"is not an intact PNG or JPEG picture \("),
+        (encoded((9, 9, 9), "JPEG", size=(300, 300))[:-400], r"is not an intact PNG or JPEG picture \("),
+        (encoded((9, 9, 9), "GIF"), r"is not an intact PNG or JPEG picture \("),
+        (bomb(10_000, 10_000), "has 10000 x 10000 pixels, expected at most 67108864"),
+        (bomb(60_000, 60_000), r"is not an intact PNG or JPEG picture \(.*decompression bomb"),
+        (bomb(2**31 - 1, 1), r"is not an intact PNG or JPEG picture \(|has 2147483647 x 1 pixels"),
+        (bomb(5_000, 5_000), r"is not an intact PNG or JPEG picture \("),
+        (deep(), r"has more than 8 bits per channel \(mode I;16\); save it with 8"),
     ],
     ids=["empty", "page", "cut png", "cut jpeg", "gif", "large", "bomb", "long", "short of pixels", "16 bit"],
 )
 def test_hostile_pictures_are_refused_by_name(hospitals: Path, content: bytes, reason: str):
     put(hospitals / "south" / "ill" / "2.JPG", content)
-    with pytest.raises(DataError, match=rf"south/ill/2\.JPG ({reason})") as caught:
+    with pytest.raises(DataError, match=rf"south/ill/2\.JPG: ({reason})") as caught:
         load(hospitals)
     assert "\n" not in str(caught.value)
 
@@ -163,7 +163,7 @@ def test_links_are_refused(hospitals: Path, tmp_path: Path):
         (hospitals / "north" / "ill" / "loop.png", hospitals / "north" / "ill" / "loop.png"),
     ):
         link.symlink_to(target)
-        with pytest.raises(DataError, match=rf"{link.name}: a link, expected a folder or a file"):
+        with pytest.raises(DataError, match=rf"{link.name}: is a link, expected a folder or a file"):
             load(hospitals)
         link.unlink()
 
@@ -171,10 +171,10 @@ def test_links_are_refused(hospitals: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("north/ill/notes.txt", r"notes\.txt: not a picture, expected \.png, \.jpg, \.jpeg; move it elsewhere"),
-        ("north/labels.csv", r"labels\.csv: a file where a folder is expected"),
-        ("readme.md", r"readme\.md: a file where a folder is expected"),
-        ("north/ill/deep/x.png", r"deep: not a picture"),
+        ("north/ill/notes.txt", r"notes\.txt: is not a picture, expected \.png, \.jpg, \.jpeg; move the file"),
+        ("north/labels.csv", r"labels\.csv: is a file, expected a folder"),
+        ("readme.md", r"readme\.md: is a file, expected a folder"),
+        ("north/ill/deep/x.png", r"deep: is not a picture"),
     ],
 )
 def test_other_files_are_refused_by_name(hospitals: Path, place: str, message: str):
@@ -185,32 +185,34 @@ def test_other_files_are_refused_by_name(hospitals: Path, place: str, message: s
 
 def test_pipes_are_refused_and_not_waited_for(hospitals: Path):
     os.mkfifo(hospitals / "north" / "ill" / "x.png")
-    with pytest.raises(DataError, match=r"x\.png: not a picture"):
+    with pytest.raises(DataError, match=r"x\.png: is not a picture"):
         load(hospitals)
 
 
 def test_what_is_missing_is_said(tmp_path: Path, hospitals: Path):
     (tmp_path / "none").mkdir()
-    with pytest.raises(DataError, match=r"none: no folders in it, expected one for each site"):
+    with pytest.raises(DataError, match=r"none: there is no folder in it; expected one for each site"):
         load(tmp_path / "none")
     put(tmp_path / "one" / "north" / "ill" / "0.png", encoded(1))
     with pytest.raises(DataError, match="one: all samples are of class 'ill', expected at least 2 classes"):
         load(tmp_path / "one")
     put(hospitals / "west" / "ill" / "0.png", encoded(1))
-    with pytest.raises(DataError, match=r"hospitals: site 'west' has 1 sample\(s\), expected at least 2; leave it out"):
+    with pytest.raises(
+        DataError, match=r"hospitals: site 'west' has 1 sample\(s\), expected at least 2; remove the site"
+    ):
         load(hospitals)
 
 
 def test_more_than_the_memory_holds_is_not_read(hospitals: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(registry.load("datasets", "from_folder").__globals__, "MOST_BYTES", 3000)
-    with pytest.raises(DataError, match=r"hospitals: its pictures take .* give a smaller size"):
+    monkeypatch.setitem(registry.load("datasets", "from_folder").__globals__, "MAX_BYTES", 3000)
+    with pytest.raises(DataError, match=r"hospitals: its pictures need .* give a smaller size"):
         load(hospitals)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": ""}, "path = '': expected where your data are"),
+        ({"path": ""}, "path = '': expected the path of your data"),
         ({"size": 0}, "size = 0: expected a whole number of pixels from 1 to 1024"),
         ({"size": 32.0}, "size = 32.0: expected a whole number of pixels"),
         ({"channels": 2}, r"channels = 2: expected 1 \(grey\) or 3 \(colour\)"),

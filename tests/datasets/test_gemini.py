@@ -10,7 +10,8 @@ import pytest
 import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from bench.data import clinical, load_dataset
+from bench._datasets import hospital_stays
+from bench.data import load_dataset
 from bench.registry import load
 from bench.types import DataError, Federation, SpecError
 
@@ -68,11 +69,11 @@ def test_test_rows_teach_nothing(tmp_path: Path):
     ("old", "new", "message"),
     [
         ("hospital,", "site,", "there is no column 'hospital'"),
-        ("b,train,0", "b,validation,0", r"row 1, column part: found 'validation', expected train or test"),
-        ("a,train,1", "a,train,2", r"row 2, column target: found 2, expected 0 or 1"),
-        ("a,train,1", "a,train,", r"row 2, column target: found nothing, expected a number"),
-        ("a,train,1", ",train,1", r"row 2, column hospital: the cell is empty"),
-        ("80,west", ",west", r"row 2, column age: found nothing, expected a number"),
+        ("b,train,0", "b,validation,0", r"row 1, column .part.: found 'validation', expected train or test"),
+        ("a,train,1", "a,train,2", r'row 2, column "target": found 2, expected 0 or 1'),
+        ("a,train,1", "a,train,", r'row 2, column "target": found nothing, expected a number'),
+        ("a,train,1", ",train,1", r'row 2, column "hospital": the cell is empty'),
+        ("80,west", ",west", r'row 2, column "age": found nothing, expected a number'),
     ],
 )
 def test_rows_that_cannot_be_used_are_named(tmp_path: Path, old: str, new: str, message: str):
@@ -85,9 +86,11 @@ def test_rows_that_cannot_be_used_are_named(tmp_path: Path, old: str, new: str, 
 def test_text_without_a_word_and_words_without_end_are_refused(tmp_path: Path):
     rows = [f"a,train,{number % 2},1,ward{number},." for number in range(101)]
     header = "hospital,part,target,age,ward,"
-    with pytest.raises(DataError, match=r"column ward: 101 different words, at most 100 .* call it text_ward"):
+    with pytest.raises(
+        DataError, match=r'"ward": has 101 different words, .* at most 100 .* name the column text_ward'
+    ):
         load_dataset("gemini_mortality", put(tmp_path, "\n".join([header + "note", *rows])), source="files")
-    with pytest.raises(DataError, match="column text_note: no training row holds a word; leave the column out"):
+    with pytest.raises(DataError, match='column "text_note": no training row has a word; remove the column'):
         load_dataset("gemini_mortality", put(tmp_path, "\n".join([header + "text_note", *rows[:9]])), source="files")
     with pytest.raises(DataError, match="no column of features"):
         load_dataset("gemini_mortality", put(tmp_path, "hospital,part,target\na,train,1\n"), source="files")
@@ -104,12 +107,14 @@ def test_parquet_and_csv_are_the_same(tmp_path: Path):
 
 def test_without_the_records_the_error_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("BENCH_DATA", raising=False)
-    with pytest.raises(DataError, match=r"gemini/delirium\.csv in .*; apply for access at https://geminimedicine"):
+    with pytest.raises(
+        DataError, match=r"gemini/delirium\.csv: not found in .*; apply for access at https://geminimedicine"
+    ):
         load_dataset("gemini_delirium", tmp_path, source="files")
 
 
 def test_the_mortality_stand_in_has_the_printed_sizes():
-    table = clinical.synthetic(mortality["SIZES"], width=20, positives=mortality["DEATHS"], noise=1.0)
+    table = hospital_stays.synthetic(mortality["SIZES"], width=20, positives=mortality["DEATHS"], noise=1.0)
     sizes = table.groupby(["hospital", "part"]).size().unstack()[["train", "test"]]
     assert [tuple(row) for row in sizes.to_numpy()] == list(mortality["SIZES"])
     deaths = table.groupby(["hospital", "part"])["target"].mean()
@@ -118,8 +123,8 @@ def test_the_mortality_stand_in_has_the_printed_sizes():
 
 @pytest.mark.parametrize("width", [20, 35, 120])
 def test_stand_ins_have_the_asked_for_width(width: int):
-    table = clinical.synthetic([(80, 20), (60, 10)], width=width, positives=0.25, noise=0.5)
-    for parts in clinical.hospitals(table).values():
+    table = hospital_stays.synthetic([(80, 20), (60, 10)], width=width, positives=0.25, noise=0.5)
+    for parts in hospital_stays.hospitals(table).values():
         x, y = parts["train"]
         assert x.shape == (len(y), width)
         assert np.abs(x).max() <= 1
@@ -137,12 +142,12 @@ def test_the_delirium_stand_in_is_balanced_in_training_only(stand_in: Federation
 
 def test_balanced_rows_are_all_rows_and_the_rarer_again():
     y = np.array([0, 1, 0, 0, 1, 0, 0])
-    rows = clinical.balanced(y, (0, 1))
+    rows = hospital_stays.balanced(y, (0, 1))
     assert rows[:7].tolist() == list(range(7))
     assert set(rows[7:]) <= {1, 4}
     assert y[rows].tolist().count(1) == y[rows].tolist().count(0) == 5
-    assert clinical.balanced(np.zeros(3), (0,)).tolist() == [0, 1, 2]
-    assert clinical.balanced(y, (0, 1)).tolist() == rows.tolist()
+    assert hospital_stays.balanced(np.zeros(3), (0,)).tolist() == [0, 1, 2]
+    assert hospital_stays.balanced(y, (0, 1)).tolist() == rows.tolist()
 
 
 def test_the_stand_in_can_be_learnt(stand_in: Federation):
@@ -160,15 +165,15 @@ def test_own_features_come_from_own_training_rows():
     x, y = generator.normal(size=(50, 8)).astype(np.float32), np.arange(50) % 2
     x[:, 3] += 8 * y  # far the largest variance, and it tells everything
     stays = {"train": (x, y), "test": (x[:5] + 1, y[:5])}
-    made = clinical.own_features("a", stays, 2)
+    made = hospital_stays.own_features("a", stays, 2)
     assert made["train"][0].shape == (50, 2)
     assert made["test"][0].shape == (5, 2)
     correlation = np.abs(np.corrcoef(made["train"][0].T, y)[2, :2])
     assert correlation.max() > 0.95
-    other = clinical.own_features("a", stays | {"test": (x[:5] * 100, y[:5])}, 2)
+    other = hospital_stays.own_features("a", stays | {"test": (x[:5] * 100, y[:5])}, 2)
     np.testing.assert_array_equal(other["train"][0], made["train"][0])
     with pytest.raises(DataError, match="hospital 'a': 50 training rows of 8 features do not have 9 principal"):
-        clinical.own_features("a", stays, 9)
+        hospital_stays.own_features("a", stays, 9)
 
 
 def test_own_features_are_three_hundred(monkeypatch: pytest.MonkeyPatch):

@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from bench.data import load_dataset
 from bench.data.files import cache
-from bench.data.files.download import Asset
+from bench.data.files.raw_file import RawFile
 from bench.data.readers import npz
 from bench.data.readers.images import resize
 from bench.registry import load
@@ -61,12 +61,12 @@ def write(file: Path, content: bytes) -> Path:
     return file
 
 
-def publish(monkeypatch: pytest.MonkeyPatch, name: str, entry: str, file: Path) -> None:
-    """Pretend that ``file`` is what the data set ``name`` expects under ``entry``."""
+def publish(monkeypatch: pytest.MonkeyPatch, name: str, key: str, file: Path) -> None:
+    """Make ``file`` the published file ``key`` of the data set ``name``."""
     content = file.read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
-    asset: Asset = dataclasses.replace(adapters[name][entry], sha256=sha256, md5=None, size=len(content))
-    monkeypatch.setitem(adapters[name], entry, asset)
+    files: dict[str, RawFile] = adapters[name]["FILES"]
+    monkeypatch.setitem(files, key, dataclasses.replace(files[key], sha256=sha256, md5=None, size=len(content)))
 
 
 # The real files.
@@ -130,7 +130,7 @@ def test_fashion_mnist_is_the_front_of_the_training_file(bench_data: Path):
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
 def test_pinned_hashes_are_of_the_real_files(bench_data: Path, name: str):
-    for asset in adapters[name]["ASSETS"].values():
+    for asset in adapters[name]["FILES"].values():
         content = (bench_data / asset.path).read_bytes()
         assert (hashlib.sha256(content).hexdigest(), len(content)) == (asset.sha256, asset.size)
         assert all(url.endswith(f"/{Path(asset.path).name}.gz") for url in asset.urls)
@@ -162,19 +162,14 @@ def test_normalised_pixels_have_the_published_statistics(bench_data: Path):
 
 
 def write_mnist(folder: Path, monkeypatch: pytest.MonkeyPatch, train: int = 600, test: int = 120) -> None:
-    adapter = adapters["mnist"]
-    changed = {}
     for part, count in (("train", train), ("test", test)):
         for kind, header, body in (
             ("images", struct.pack(">4I", 2051, count, 28, 28), images(count, 28, 28, seed=count)),
             ("labels", struct.pack(">2I", 2049, count), (np.arange(count) % 10).astype(np.uint8)),
         ):
-            asset = adapter["ASSETS"][f"{part} {kind}"]
-            content = write(folder / asset.path, header + body.tobytes()).read_bytes()
-            changed[f"{part} {kind}"] = dataclasses.replace(
-                asset, sha256=hashlib.sha256(content).hexdigest(), size=len(content)
-            )
-    monkeypatch.setitem(adapter, "ASSETS", changed)
+            key = f"{part}_{kind}"
+            file = write(folder / adapters["mnist"]["FILES"][key].path, header + body.tobytes())
+            publish(monkeypatch, "mnist", key, file)
 
 
 @pytest.fixture
@@ -237,9 +232,9 @@ def test_player_splits_with_two_calls_of_scikit_learn(small: Path):
         ({"clients": 4}, "expected at least 5 clients, two of the 10 classes each"),
         (
             {"partition": "dirichlet", "alpha": 0.01, "partition_seed": 5},
-            r"partition dirichlet with partition_seed = 5 gives client_\d+ \d samples, it needs 2; take another seed",
+            r"partition dirichlet with partition_seed = 5: client_\d+ gets \d samples, expected at least 2; choose",
         ),
-        ({"partition": "dirichlet", "alpha": 0.02, "protocol": "player"}, "it needs 3; take another seed"),
+        ({"partition": "dirichlet", "alpha": 0.02, "protocol": "player"}, "expected at least 3; choose another seed"),
     ],
 )
 def test_impossible_options_are_refused(small: Path, options: dict[str, Any], message: str):
@@ -269,7 +264,7 @@ def test_cifar10_is_read_from_unpacked_batches_or_the_archive(
         archive = folder / "cifar-10-binary.tar.gz"
         with tarfile.open(archive, "w:gz") as tar:
             tar.add(tmp_path / "cifar-10-batches-bin", "cifar-10-batches-bin")
-        publish(monkeypatch, "cifar10", "ARCHIVE", archive)
+        publish(monkeypatch, "cifar10", "archive", archive)
     shrunk = load_dataset("cifar10", folder, **APPLE | {"partition": "pathological"})
     full = load_dataset("cifar10", folder, **PLAYER)
     assert {client.train.x.shape[1:] for client in shrunk.clients} == {(3, 28, 28)}
@@ -301,7 +296,7 @@ def test_emnist_is_read_from_unpacked_files_or_the_archive(folder: Path, monkeyp
             for name, content in emnist_files().items():
                 archive.writestr(f"gzip/{name}.gz", gzip.compress(content, 1))
             archive.writestr("gzip/emnist-letters-mapping.txt", b"1 65 97\n")
-        publish(monkeypatch, "emnist", "ARCHIVE", write(folder / "EMNIST/raw/gzip.zip", body.getvalue()))
+        publish(monkeypatch, "emnist", "archive", write(folder / "EMNIST/raw/gzip.zip", body.getvalue()))
     else:
         for name, content in emnist_files().items():
             write(folder / "EMNIST/raw" / name, content)
@@ -313,13 +308,16 @@ def test_emnist_is_read_from_unpacked_files_or_the_archive(folder: Path, monkeyp
     assert sum(map(sum, sizes(apple))) == 15_500
 
 
+MEDMNIST = {"organamnist": (1, 11), "pathmnist": (3, 9)}  # channels, classes
+
+
 def write_medmnist(folder: Path, name: str) -> Path:
-    adapter = adapters[name]
+    channels, classes = MEDMNIST[name]
     arrays = {}
     for part, count in (("train", 1500), ("val", 200), ("test", 150)):
-        shape = (28, 28) if adapter["CHANNELS"] == 1 else (28, 28, 3)
+        shape = (28, 28) if channels == 1 else (28, 28, 3)
         arrays[f"{part}_images"] = images(count, *shape, seed=count)
-        arrays[f"{part}_labels"] = (np.arange(count) % adapter["CLASSES"]).astype(np.uint8)[:, None]
+        arrays[f"{part}_labels"] = (np.arange(count) % classes).astype(np.uint8)[:, None]
     (folder / "medmnist").mkdir()
     np.savez(folder / f"medmnist/{name}.npz", **arrays)
     return folder / f"medmnist/{name}.npz"
@@ -328,9 +326,9 @@ def write_medmnist(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize("name", ["organamnist", "pathmnist"])
 @pytest.mark.parametrize("partition", ["pathological", "practical"])
 def test_medmnist_is_merged_and_split_again(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, partition: str):
-    publish(monkeypatch, name, "ASSET", write_medmnist(folder, name))
+    publish(monkeypatch, name, "archive", write_medmnist(folder, name))
     federation = load_dataset(name, folder, partition=partition)
-    channels = adapters[name]["CHANNELS"]
+    channels, _ = MEDMNIST[name]
     assert {client.train.x.shape[1:] for client in federation.clients} == {(channels, 28, 28)}
     train, validation, test = (sum(part) for part in sizes(federation))
     # 1850 pictures, 370 of them for testing; rounding leaves fewer than one per class and holder to nobody.
@@ -342,7 +340,7 @@ def test_medmnist_is_merged_and_split_again(folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["organamnist", "pathmnist"])
 def test_medmnist_is_unpacked_once(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    publish(monkeypatch, name, "ASSET", write_medmnist(folder, name))
+    publish(monkeypatch, name, "archive", write_medmnist(folder, name))
     federation = load_dataset(name, folder)
     assert len(cache.folders(name)) == 1
     monkeypatch.setattr(npz, "read_medmnist", lambda *_: pytest.fail("the file was unpacked again"))
@@ -355,22 +353,21 @@ def test_missing_files_are_named_with_what_to_put_where(folder: Path, name: str)
     with pytest.raises(DataError) as caught:
         load_dataset(name, folder)
     message = str(caught.value)
-    assert "no intact copy in" in message
-    assert "put the file from https://" in message
+    assert "not found in" in message
+    assert "download https://" in message
     assert "\n" not in message
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_wrong_files_are_named_and_never_parsed(folder: Path, name: str):
-    asset = next(iter(adapters[name]["ASSETS"].values()))
+    asset = next(iter(adapters[name]["FILES"].values()))
     wrong = write(folder / asset.path, b"<html>not found</html>")
     with pytest.raises(DataError, match=r"is not the published file: expected .*, found 22 bytes") as caught:
         load_dataset(name, folder)
     assert str(wrong) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_federations_are_described(name: str):
-    adapter = adapters[name]
-    assert all(adapter["CITATION"] and asset.licence == adapter["LICENCE"] for asset in adapter["ASSETS"].values())
-    assert (Path(adapter["__file__"]).with_suffix(".md")).read_text().startswith(f"# {name}\n")
+def test_licence_and_citation_come_from_the_card(small: Path):
+    federation = load_dataset("mnist", small)
+    assert federation.licence == "CC BY-SA 3.0"
+    assert federation.citation.startswith("Y. LeCun, C. Cortes")

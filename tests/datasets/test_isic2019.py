@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from bench._datasets import isic2019
 from PIL import Image
 
+from bench._datasets import isic2019
 from bench.data import load_dataset
 from bench.data.readers import photographs
 from bench.registry import load
 from bench.types import DataError
 
+PUBLISHED = "ISIC_2019_Training_Input"
 flamby = load("datasets", "fed_isic2019").__globals__
 player = load("datasets", "isic2019_4class").__globals__
 
@@ -38,7 +39,7 @@ def few(table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def raw(few: pd.DataFrame, tmp_path: Path) -> Path:
     """A data folder with the photographs as published, of several sizes."""
-    folder = tmp_path / "raw" / isic2019.PUBLISHED
+    folder = tmp_path / "raw" / PUBLISHED
     folder.mkdir(parents=True)
     sizes = [(256, 256), (300, 225), (230, 310), (277, 400)]
     pixels = {size: np.random.default_rng(size).integers(30, 250, (*size[::-1], 3), dtype=np.uint8) for size in sizes}
@@ -99,7 +100,7 @@ def test_fed_isic2019(few: pd.DataFrame, raw: Path):
             assert part.x.shape == (len(rows), 3, 224, 224)
             assert part.x.dtype == torch.uint8
     photo = few[(few["center"] == 2) & (few["fold"] == "test")]["image"].iloc[1]
-    image = photographs.standardised(photographs.read_jpeg(raw / isic2019.PUBLISHED / f"{photo}.jpg"), 224)
+    image = photographs.standardised(photographs.read_jpeg(raw / PUBLISHED / f"{photo}.jpg"), 224)
     pixels = np.asarray(image)
     top, left = (pixels.shape[0] - 200) // 2, (pixels.shape[1] - 200) // 2
     middle = pixels[top : top + 200, left : left + 200]
@@ -137,10 +138,10 @@ def test_published_prepared_and_zipped_photographs_are_the_same(few: pd.DataFram
     prepared, zipped = tmp_path / "prepared" / "fed_isic2019" / isic2019.PREPARED, tmp_path / "zipped"
     prepared.mkdir(parents=True)
     zipped.mkdir()
-    with zipfile.ZipFile(zipped / f"{isic2019.PUBLISHED}.zip", "w") as opened:
+    with zipfile.ZipFile(zipped / f"{PUBLISHED}.zip", "w") as opened:
         for photo in few["image"]:
-            file = raw / isic2019.PUBLISHED / f"{photo}.jpg"
-            opened.write(file, f"{isic2019.PUBLISHED}/{photo}.jpg")
+            file = raw / PUBLISHED / f"{photo}.jpg"
+            opened.write(file, f"{PUBLISHED}/{photo}.jpg")
             image = photographs.standardised(photographs.read_jpeg(file), 224)
             (prepared / f"{photo}.jpg").write_bytes(image.fp.getvalue())
     assert load_dataset("fed_isic2019", tmp_path / "prepared").fingerprint == published
@@ -166,19 +167,19 @@ def test_isic2019_4class(few: pd.DataFrame, raw: Path):
 
 def test_a_missing_photograph_is_named(few: pd.DataFrame, raw: Path):
     photo = few["image"].iloc[5]
-    (raw / isic2019.PUBLISHED / f"{photo}.jpg").unlink()
+    (raw / PUBLISHED / f"{photo}.jpg").unlink()
     with pytest.raises(
-        DataError, match=rf"1 photographs are not there, the first is {photo}\.jpg; download https://isic"
+        DataError, match=rf"1 photographs are missing, the first is {photo}\.jpg; download https://isic"
     ):
         load_dataset("fed_isic2019", raw)
 
 
 def test_a_prepared_photograph_of_another_size_is_refused(few: pd.DataFrame, raw: Path):
-    (raw / isic2019.PUBLISHED).rename(raw / isic2019.PREPARED)
-    with pytest.raises(DataError, match=r"\.jpg has 256 x 256 pixels, expected a shorter side of 224"):
+    (raw / PUBLISHED).rename(raw / isic2019.PREPARED)
+    with pytest.raises(DataError, match=r"\.jpg: has 256 x 256 pixels, expected a shorter side of 224"):
         load_dataset("fed_isic2019", raw)
 
 
 def test_without_the_photographs_the_error_says_where_to_get_them(few: pd.DataFrame, tmp_path: Path):
-    with pytest.raises(DataError, match=r"neither fed_isic2019/.* in .*; download https://isic-challenge-data"):
+    with pytest.raises(DataError, match=r"fed_isic2019/.*: not found in .*; download https://isic-challenge-data"):
         load_dataset("fed_isic2019", tmp_path)

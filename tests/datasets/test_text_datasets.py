@@ -20,6 +20,7 @@ from bench.registry import load
 from bench.train.build import build_model
 from bench.types import DataError, SpecError
 
+FILE = "training.1600000.processed.noemoticon.csv"
 sent140 = load("datasets", "sent140").__globals__
 mimic = load("datasets", "mimic3_mortality").__globals__
 
@@ -71,14 +72,14 @@ def test_a_tokenizer_from_a_file(tmp_path: Path):
 
 def test_other_tokenizers_are_refused(tmp_path: Path):
     tokenizer_file(tmp_path / "odd", padding="[NIL]")
-    with pytest.raises(DataError, match=r"padding has number 2, expected 0"):
+    with pytest.raises(DataError, match=r"padding is token 2, expected token 0"):
         text.tokenizer("odd/tokenizer.json", tmp_path)
     (tmp_path / "odd" / "tokenizer.json").write_text("{}")
-    with pytest.raises(DataError, match=r"tokenizer\.json is no tokenizer\.json"):
+    with pytest.raises(DataError, match=r"tokenizer\.json: is not a tokenizer\.json"):
         text.tokenizer("odd/tokenizer.json", tmp_path)
-    with pytest.raises(DataError, match=r"neither none\.json in .*; put the tokenizer's"):
+    with pytest.raises(DataError, match=r"none\.json: not found in .*; put the tokenizer"):
         text.tokenizer("none.json", tmp_path)
-    with pytest.raises(SpecError, match="tokenizer = 3: expected the place"):
+    with pytest.raises(SpecError, match="tokenizer = 3: expected the path"):
         text.tokenizer(3, tmp_path)
 
 
@@ -92,7 +93,7 @@ def tweets(folder: Path, change: tuple[bytes, bytes] = (b"", b"")) -> Path:
                 words = f"tweet {turn} of u{user}, caf\u00e9"
                 write.writerow([4 * (turn % 2), user * 100 + turn, "Mon Apr 06", "NO_QUERY", f"u{user}", words])
     raw = buffer.getvalue().encode("latin-1")
-    (folder / sent140["FILE"]).write_bytes(raw.replace(*change, 1))
+    (folder / FILE).write_bytes(raw.replace(*change, 1))
     return folder
 
 
@@ -184,17 +185,17 @@ class Unsafe:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("v.npy", VECTORS[:9], r"has vectors of 9 tokens, the tokenizer gives numbers to 9$"),
-        ("v.npy", VECTORS[0], r"holds \(2,\) of torch.float32, expected \(tokens, width\) of floats"),
+        ("v.npy", VECTORS[:9], r"has vectors of 9 tokens, but the tokenizer uses token 9$"),
+        ("v.npy", VECTORS[0], r"has shape \(2,\) of torch.float32, expected \(tokens, width\) of floats"),
         ("v.npy", VECTORS.astype(np.int64), r"of torch.int64, expected \(tokens, width\) of floats"),
         ("v.npy", np.where(VECTORS == 11, np.nan, VECTORS), "the vector of token 5 is not finite"),
-        ("v.npy", np.array([[Unsafe()]], dtype=object), "holds no vectors of tokens: .* Python objects"),
-        ("v.npy", b"\x93NUMPY", "holds no vectors of tokens: "),
-        ("v.npy", b"", "holds no vectors of tokens: No data left in file"),
-        ("v.safetensors", b"{}", "holds no vectors of tokens: "),
+        ("v.npy", np.array([[Unsafe()]], dtype=object), "has no word vectors: .* Python objects"),
+        ("v.npy", b"\x93NUMPY", "has no word vectors: "),
+        ("v.npy", b"", "has no word vectors: No data left in file"),
+        ("v.safetensors", b"{}", "has no word vectors: "),
         ("v.safetensors", VECTORS, "0 of its 2 tensors are called ...word_embeddings.weight, expected one"),
         ("v.bin", b"", "expected a file in .safetensors or .npy"),
-        (None, b"", r"neither v.npy in .*; put the vectors there, or leave the option embeddings out"),
+        (None, b"", r"v.npy: not found in .*; put the vectors there, or omit the option embeddings"),
     ],
 )
 def test_files_without_vectors_are_named(tmp_path: Path, file: str | None, content: np.ndarray | bytes, message: str):
@@ -217,10 +218,10 @@ def test_vectors_of_another_file_than_pinned_are_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"embeddings": "v.npy"}, "embeddings = 'v.npy': they belong to a tokenizer's tokens; give tokenizer, too"),
-        ({"embeddings": 3, "tokenizer": "t"}, "embeddings = 3: expected the place of a file"),
+        ({"embeddings": "v.npy"}, "embeddings = 'v.npy': needs the option tokenizer; give the tokenizer"),
+        ({"embeddings": 3, "tokenizer": "t"}, "embeddings = 3: expected the path of a file"),
         ({"embeddings_sha256": "00"}, "embeddings_sha256 = '00': expected 64 hexadecimal digits"),
-        ({"embeddings_sha256": "0" * 64}, "embeddings_sha256 is given without embeddings"),
+        ({"embeddings_sha256": "0" * 64}, "embeddings_sha256: is given without embeddings"),
     ],
 )
 def test_bad_options_of_embeddings_are_refused(options: dict[str, object], message: str):
@@ -240,9 +241,9 @@ def test_users_with_equally_many_tweets_go_by_their_first():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ((b'"4","1"', b'"2","1"'), r"row 52, column target: found '2', expected 0 or 4"),
-        ((b'"0","100","Mon Apr 06","NO_QUERY",', b'"0",'), r"row 2 has no text in its sixth column"),
-        ((b'"0","100",', b'"0","100","100",'), r"is not the csv of six columns"),
+        ((b'"4","1"', b'"2","1"'), r"row 52, column .target.: found '2', expected 0 or 4"),
+        ((b'"0","100","Mon Apr 06","NO_QUERY",', b'"0",'), r"row 2: has no text in its sixth column"),
+        ((b'"0","100",', b'"0","100","100",'), r"is not a csv file of six columns"),
     ],
 )
 def test_damaged_tweets_are_named(tmp_path: Path, change: tuple[bytes, bytes], message: str):
@@ -252,10 +253,12 @@ def test_damaged_tweets_are_named(tmp_path: Path, change: tuple[bytes, bytes], m
 
 
 def test_too_few_users_and_no_file(tmp_path: Path):
-    with pytest.raises(DataError, match=r"noemoticon\.csv\.zip in .*; download .* from https://www.kaggle.com"):
+    with pytest.raises(
+        DataError, match=r"noemoticon\.csv\.zip: not found in .*; download .* from https://www.kaggle.com"
+    ):
         load_dataset("sent140", tmp_path)
-    (tmp_path / sent140["FILE"]).write_text('"0","1","d","q","u","words"\n')
-    with pytest.raises(DataError, match="has tweets of 1 users, expected at least 50"):
+    (tmp_path / FILE).write_text('"0","1","d","q","u","words"\n')
+    with pytest.raises(DataError, match="has 1 users, expected at least 50"):
         load_dataset("sent140", tmp_path)
 
 
@@ -359,14 +362,14 @@ def test_long_notes_are_cut(tmp_path: Path):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("ADMISSIONS.csv", "HADM_ID,DIAGNOSIS\n1,STEMI\n", r"is not MIMIC-III's table ADMISSIONS .*ADMITTIME"),
+        ("ADMISSIONS.csv", "HADM_ID,DIAGNOSIS\n1,STEMI\n", r"is not the table of admissions of MIMIC-III .*ADMITTIME"),
         (
             "ADMISSIONS.csv",
             ADMISSIONS + "\n1,1,5,never,EMERGENCY,STEMI,0\n",
-            "column ADMITTIME: found 'never', expected",
+            "column .ADMITTIME.: found 'never', expected",
         ),
-        ("ADMISSIONS.csv", ADMISSIONS + "\n", "holds no emergency with a diagnosis of the four"),
-        ("NOTEEVENTS.csv.gz", "no gzip", "is not MIMIC-III's table NOTEEVENTS"),
+        ("ADMISSIONS.csv", ADMISSIONS + "\n", "has no emergency with a diagnosis of the four"),
+        ("NOTEEVENTS.csv.gz", "no gzip", "is not the table of notes of MIMIC-III"),
     ],
 )
 def test_damaged_tables_are_named(tmp_path: Path, file: str, content: str, message: str):
@@ -378,7 +381,9 @@ def test_damaged_tables_are_named(tmp_path: Path, file: str, content: str, messa
 
 
 def test_without_the_tables_the_error_says_how_to_get_them(tmp_path: Path):
-    with pytest.raises(DataError, match=r"ADMISSIONS\.csv in .*; MIMIC-III needs credentials from https://physionet"):
+    with pytest.raises(
+        DataError, match=r"ADMISSIONS\.csv: not found in .*; MIMIC-III needs credentials from https://physionet"
+    ):
         load_dataset("mimic3_mortality", tmp_path, source="files")
     with pytest.raises(SpecError, match="source = 'file': did you mean 'files'"):
         load_dataset("mimic3_mortality", tmp_path, source="file")
@@ -399,5 +404,5 @@ def test_a_group_without_notes_is_named(tmp_path: Path):
     folder = patients(tmp_path)
     file = folder / "mimic3" / "ADMISSIONS.csv"
     file.write_text(file.read_text().replace("STROKE/TIA", "HEADACHE"))
-    with pytest.raises(DataError, match="group 'brain' has 0 admissions with a note, expected 5 at least"):
+    with pytest.raises(DataError, match="group 'brain' has 0 admissions with a note, expected at least 5"):
         load_dataset("mimic3_mortality", folder, source="files")

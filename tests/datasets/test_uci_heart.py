@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench._datasets.uci_heart import ASSETS, complete, parse
 
+from bench._datasets.uci_heart import FILES, complete, parse
 from bench.types import DataError
 
 ROW = "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,0\n"
 
 
 def test_pinned_hashes_are_of_the_real_files(bench_data: Path):
-    for asset in ASSETS.values():
-        content = (bench_data / asset.path).read_bytes()
-        assert (hashlib.sha256(content).hexdigest(), len(content)) == (asset.sha256, asset.size)
-        assert asset.urls[0].endswith(Path(asset.path).name)
+    for file in FILES.values():
+        content = (bench_data / file.path).read_bytes()
+        assert (hashlib.sha256(content).hexdigest(), len(content)) == (file.sha256, file.size)
+        assert file.urls[0].endswith(Path(file.path).name)
 
 
 def test_missing_values_are_allowed_in_features_only():
@@ -38,12 +38,15 @@ def test_missing_slope_drops_no_row():
         (ROW.replace(",0\n", ",0,1\n"), r"^file, row 2: 15 columns, expected 14 \(age, .*, num\)$"),
         (ROW.replace("63.0,", ""), r"^file, row 2: 13 columns, expected 14"),
         ("\n", r"^file, row 2: 1 columns, expected 14"),
-        (ROW.replace(",0\n", ",?\n"), r"^file, row 2, column num: found '\?', expected a number$"),
-        (ROW.replace("145.0", "high"), r"^file, row 2, column trestbps: found 'high', expected a number or \"\?\"$"),
-        (ROW.replace("145.0", "nan"), r"^file, row 2, column trestbps: found 'nan', expected a number"),
-        (ROW.replace("145.0", ""), r"^file, row 2, column trestbps: found '', expected a number"),
-        (ROW.replace(",0\n", ",5\n"), r"^file, row 2, column num: found 5, expected one of \(0, 1, 2, 3, 4\)$"),
-        (ROW.replace("63.0,1.0,1.0", "63.0,1.0,9"), r"^file, row 2, column cp: found 9, expected one of"),
+        (ROW.replace(",0\n", ",?\n"), r"^file, row 2, column \"num\": found '\?', expected a number$"),
+        (
+            ROW.replace("145.0", "high"),
+            r"row 2, column \"trestbps\": found 'high', expected a number or \"\?\"$",
+        ),
+        (ROW.replace("145.0", "nan"), r"^file, row 2, column \"trestbps\": found 'nan', expected a number"),
+        (ROW.replace("145.0", ""), r"^file, row 2, column \"trestbps\": found '', expected a number"),
+        (ROW.replace(",0\n", ",5\n"), r"^file, row 2, column \"num\": found 5, expected one of \(0, 1, 2, 3, 4\)$"),
+        (ROW.replace("63.0,1.0,1.0", "63.0,1.0,9"), r"^file, row 2, column \"cp\": found 9, expected one of"),
     ],
 )
 def test_altered_rows_are_refused(row: str, message: str):
@@ -52,5 +55,5 @@ def test_altered_rows_are_refused(row: str, message: str):
 
 
 def test_empty_file_is_refused():
-    with pytest.raises(DataError, match=r"^file is empty, expected rows of 14 columns"):
+    with pytest.raises(DataError, match=r"^file: is empty, expected rows of 14 columns"):
         parse("", "file")

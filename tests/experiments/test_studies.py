@@ -16,7 +16,7 @@ import torch
 
 from bench import registry, spec
 from bench.data import load_dataset
-from bench.data.metadata import Facts
+from bench.data.metadata import Metadata
 from bench.report import publish
 from bench.spec import Method, StudySpec, printed
 from bench.spec.files.toml import parse
@@ -445,7 +445,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, 
     monkeypatch.setattr(engine, "choose", stacked)
     monkeypatch.setattr(training, "load_dataset", load)
     monkeypatch.setattr(training, "_loaded", training.RecentCache())
-    monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
+    monkeypatch.setattr(
+        running, "dataset_metadata", lambda name, root, options: Metadata.of(load(name, root, **options))
+    )
 
 
 # Figures take longest: one study with every kind of them.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.data.files import download
+from bench.data.files import locate
 from bench.rebuild.collect import filled
 from bench.rebuild.record_sets import own_records, published_records
 from bench.rebuild.report import rebuild
@@ -24,7 +24,7 @@ def no_data(monkeypatch, tmp_path):
     """There are no raw files on this machine, and none may be downloaded."""
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "_download", None)
+    monkeypatch.setattr(locate, "download", None)
 
 
 @pytest.mark.parametrize("records", published_records(PUBLISHED), ids=lambda records: records.store.name)

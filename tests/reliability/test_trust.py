@@ -13,7 +13,8 @@ import torch
 
 from bench import spec
 from bench.data import load_dataset
-from bench.data.files.download import Asset, locate
+from bench.data.files.locate import locate
+from bench.data.files.raw_file import RawFile
 from bench.report.tables import compare
 from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
@@ -61,7 +62,7 @@ def a_raw_file(room: Path) -> tuple[Path, Callable[[], object]]:
     file = room / "partition.csv"
     file.write_bytes(b"sample,client\n" + b"".join(b"%d,%d\n" % (i, i % 4) for i in range(50)))
     digest, size = hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_size
-    return file, lambda: locate(Asset(file.name, digest, size, ("https://example.org/partition.csv",), "none"), room)
+    return file, lambda: locate(RawFile(file.name, digest, size, ("https://example.org/partition.csv",)), room)
 
 
 def a_prepared_array(room: Path) -> tuple[Path, Callable[[], object]]:
@@ -97,7 +98,7 @@ def test_r6_whatever_is_flipped_or_cut_is_found_and_named_with_what_mends_it(mad
     for bad in damages(content, random.Random(6)):
         file.write_bytes(bad)
         tried += 1
-        with pytest.raises(DataError, match=r"delete|makes it anew|put the file") as error:
+        with pytest.raises(DataError, match=r"delete|to prepare it again|download https") as error:
             read()
         found += str(file) in str(error.value) and "\n" not in str(error.value)
     file.write_bytes(content)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench import spec
-from bench.data.metadata import Facts
+from bench.data.metadata import Metadata
 from bench.sweep import study as running
 from bench.sweep import training
 from bench.sweep.executors.local import InProcessExecutor
@@ -71,7 +71,9 @@ def serve(monkeypatch, load) -> None:
     """Every data set is what ``load`` makes of its options."""
     monkeypatch.setattr(training, "load_dataset", load)
     monkeypatch.setattr(training, "_loaded", training.RecentCache())
-    monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(load(name, root, **options)))
+    monkeypatch.setattr(
+        running, "dataset_metadata", lambda name, root, options: Metadata.of(load(name, root, **options))
+    )
 
 
 @pytest.fixture
@@ -197,7 +199,7 @@ def test_a_metric_the_data_do_not_have_is_refused_before_training(study, tmp_pat
 def test_an_optimiser_an_algorithm_is_not_defined_for_is_refused_before_the_data_are_loaded(
     study, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(running, "facts", None)
+    monkeypatch.setattr(running, "dataset_metadata", None)
     scaffold = '[methods.scaffold]\nmodel = "logistic"\nbudget.optimizer = "adamw"\n'
     with pytest.raises(SpecError, match=r"study0.toml: methods.scaffold: scaffold is defined for optimizer sgd"):
         run_study(study(scaffold), Store(tmp_path / "runs"))

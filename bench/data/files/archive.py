@@ -1,7 +1,7 @@
-"""Archives from outside are hostile until checked: nothing they hold may land outside the folder meant for it.
+"""Safe unpacking of zip and tar archives: no entry may be written outside the target folder.
 
-Own code because the checks are the point: the standard library's ``extractall`` keeps links, trusts sizes that an
-archive claims for itself and, for tar files before Python 3.12, writes wherever an entry says.
+The standard library's ``extractall`` is not used: it keeps links, trusts the sizes that an archive states and, for tar
+files before Python 3.12, writes to any path that an entry names.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
+from bench.files import cache_folder
 from bench.types import DataError
 
-MOST_ENTRIES = 200_000
-MOST_EXPANSION = 100  # bytes unpacked per byte of the archive; photographs and volumes have about 1, tables up to 20
-ROOM = 1 << 20  # bytes that any archive may unpack to
+MAX_ENTRIES = 200_000
+MAX_EXPANSION = 100  # bytes unpacked per byte of the archive; photographs and volumes have about 1, tables up to 20
+ALWAYS_ALLOWED = 1 << 20  # bytes that any archive may unpack to
 CHUNK = 1 << 16
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
@@ -38,9 +40,9 @@ Entry = tuple[str, int, BinaryIO | IO[bytes]]  # name, claimed size, content
 def unpack(archive: Path, folder: Path, wanted: Callable[[str], bool] = lambda name: True) -> None:
     """Unpack the ``wanted`` files of a zip or (compressed) tar ``archive`` into ``folder``, which must not exist yet.
 
-    Every entry is checked, also those not wanted. Raises :class:`DataError` and leaves nothing behind when an entry is
-    absolute, climbs with "..", is a link, a device or encrypted, stands twice, is not as long as it says, or when
-    there are more than MOST_ENTRIES entries or MOST_EXPANSION times more bytes than the archive has.
+    Every entry is checked, also the others. Raises :class:`DataError` and leaves nothing behind if an entry is
+    absolute, contains "..", is a link, a device or encrypted, occurs twice, or has another size than stated, and if
+    there are more than MAX_ENTRIES entries or more than MAX_EXPANSION bytes per byte of the archive.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -49,15 +51,15 @@ def unpack(archive: Path, folder: Path, wanted: Callable[[str], bool] = lambda n
         for file in scratch.rglob("*"):
             if file.is_file():
                 _sync(file)
-        scratch.chmod(0o755)  # temporary folders are for their maker's eyes only, a cache may be shared
+        scratch.chmod(0o755)  # temporary folders are private, a cache may be shared
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def extract(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
-    """The same into a ``folder`` that is there, empty and not kept: what was written before an error stays in it."""
-    limit = archive.stat().st_size * MOST_EXPANSION + ROOM
+    """Unpack as :func:`unpack` does into an existing empty ``folder``; after an error it holds what was written."""
+    limit = archive.stat().st_size * MAX_EXPANSION + ALWAYS_ALLOWED
     seen: set[str] = set()
     total = 0
     try:
@@ -68,21 +70,37 @@ def extract(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
             if total > limit:
                 raise _too_large(archive, limit)
             if path in seen:
-                raise DataError(f"{where} stands twice; it is no honest archive, do not use it")
+                raise DataError(f"{where} occurs twice; do not use this archive")
             seen.add(path)
             if wanted(name):
                 _write(where, folder / path, content, size)
     except _DAMAGE as error:
-        raise DataError(f"{archive} is damaged ({error}); download it again") from error
+        raise DataError(f"{archive}: is damaged ({error}); download it again") from error
     except OSError as error:
-        # Decompressors raise OSErrors of their own, without a number; those with one come from the system.
+        # Decompressors raise OSErrors without a number; those of the operating system have one.
         if error.errno is None:
-            raise DataError(f"{archive} is damaged ({error}); download it again") from error
-        raise DataError(f"{archive} cannot be unpacked in {folder.parent} ({error})") from error
+            raise DataError(f"{archive}: is damaged ({error}); download it again") from error
+        raise DataError(f"{archive}: cannot be unpacked in {folder.parent} ({error})") from error
+
+
+@contextmanager
+def unpacked_temporarily(source: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """Yield ``source`` if it is a folder; else a folder with the ``wanted`` files of the archive ``source``.
+
+    The folder is in the cache and is deleted at the end of the block.
+    """
+    if source.is_dir():
+        yield source
+        return
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=cache) as folder:
+        extract(source, Path(folder), wanted)
+        yield Path(folder)
 
 
 def _entries(archive: Path, limit: int) -> Iterator[Entry]:
-    """The files of an archive, whose kind is read off its content; folders are left out."""
+    """The files of an archive without its folders; the content tells the kind of archive."""
     with archive.open("rb") as file:
         head = file.read(6)
     if zipfile.is_zipfile(archive):
@@ -90,18 +108,18 @@ def _entries(archive: Path, limit: int) -> Iterator[Entry]:
         return
     opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
     with (opener or Path.open)(archive, "rb") as stream:  # type: ignore[operator]
-        capped = _Capped(stream, limit, archive)
-        yield from _tar_entries(archive, capped)
-        # A tar file ends before its compression does, and the checksum stands at the very end.
-        while capped.read(CHUNK):
+        limited = _LimitedReader(stream, limit, archive)
+        yield from _tar_entries(archive, limited)
+        # Read to the end: the checksum of the compression comes after the end of the tar file.
+        while limited.read(CHUNK):
             pass
 
 
 def _zip_entries(archive: Path) -> Iterator[Entry]:
     with zipfile.ZipFile(archive) as opened:
         listed = opened.infolist()
-        if len(listed) > MOST_ENTRIES:
-            raise DataError(f"{archive} has {len(listed)} entries, more than the {MOST_ENTRIES} allowed; do not use it")
+        if len(listed) > MAX_ENTRIES:
+            raise DataError(f"{archive}: has {len(listed)} entries, expected at most {MAX_ENTRIES}; do not use it")
         for entry in listed:
             mode = entry.external_attr >> 16
             kind = stat.S_IFMT(mode)
@@ -114,11 +132,11 @@ def _zip_entries(archive: Path) -> Iterator[Entry]:
                 yield entry.filename, entry.file_size, content
 
 
-def _tar_entries(archive: Path, stream: _Capped) -> Iterator[Entry]:
+def _tar_entries(archive: Path, stream: _LimitedReader) -> Iterator[Entry]:
     with tarfile.open(fileobj=stream, mode="r|") as opened:  # type: ignore[call-overload]
         for number, entry in enumerate(opened, start=1):
-            if number > MOST_ENTRIES:
-                raise DataError(f"{archive} has more than the {MOST_ENTRIES} entries allowed; do not use it")
+            if number > MAX_ENTRIES:
+                raise DataError(f"{archive}: has more than {MAX_ENTRIES} entries; do not use it")
             if entry.isdir():
                 _path(f"{archive}: entry {entry.name!r}", entry.name)
             elif not entry.isfile() or entry.issparse():
@@ -129,26 +147,26 @@ def _tar_entries(archive: Path, stream: _Capped) -> Iterator[Entry]:
                 yield entry.name, entry.size, content
 
 
-class _Capped:
-    """A stream that refuses to give more than ``limit`` bytes: headers of a tar file can be bombs, too."""
+class _LimitedReader:
+    """A stream that refuses to read more than ``limit`` bytes: headers of a tar file may also be very large."""
 
     def __init__(self, stream: IO[bytes], limit: int, archive: Path) -> None:
-        self.stream, self.room, self.archive, self.limit = stream, limit, archive, limit
+        self.stream, self.remaining, self.archive, self.limit = stream, limit, archive, limit
 
     def read(self, size: int) -> bytes:
-        chunk = self.stream.read(min(size, self.room + 1))
-        self.room -= len(chunk)
-        if self.room < 0:
+        chunk = self.stream.read(min(size, self.remaining + 1))
+        self.remaining -= len(chunk)
+        if self.remaining < 0:
             raise _too_large(self.archive, self.limit)
         return chunk
 
 
 def _too_large(archive: Path, limit: int) -> DataError:
-    return DataError(f"{archive} unpacks to more than {limit} bytes; it is no honest archive, do not use it")
+    return DataError(f"{archive}: unpacks to more than {limit} bytes; do not use it")
 
 
 def _path(where: str, name: str) -> str:
-    """The relative path of an entry, the same on every system; refuses names that lead elsewhere."""
+    """The relative path of an entry, equal on every system; refuses names that lead out of the folder."""
     plain = PurePosixPath(name)
     odd = "\\" in name or "\0" in name or ":" in name
     if not plain.parts or odd or plain.is_absolute() or ".." in plain.parts:
@@ -161,7 +179,7 @@ def _write(where: str, target: Path, content: BinaryIO | IO[bytes], size: int) -
     with target.open("xb") as file:
         shutil.copyfileobj(content, file)
         if file.tell() != size:
-            raise DataError(f"{where} has {file.tell()} bytes, it should have {size}; download the archive again")
+            raise DataError(f"{where} has {file.tell()} bytes, expected {size}; download the archive again")
 
 
 def _sync(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Large data sets are decoded once: arrays in the cache that later loads map into memory without a copy."""
+"""Cache of decoded arrays, which later loads map into memory without copying them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ def prepared(
     layout: Layout,
     fill: Callable[[Arrays], None],
 ) -> Arrays:
-    """The arrays of data set ``name``, mapped from the cache; the first call lets ``fill`` write them there.
+    """Return the arrays of data set ``name``, mapped from the cache; the first call lets ``fill`` write them there.
 
-    They belong to the content of the raw files ``inputs``, of the source files ``code``, and to the ``layout``:
-    another of these makes other arrays. Processes that ask at the same time prepare once, and what was not finished
-    is not there. Changes to the returned arrays stay in memory. Raises :class:`DataError` for a damaged or unwritable
-    cache.
+    The cache entry depends on the content of the raw files ``inputs`` and of the source files ``code``, and on the
+    ``layout``. If several processes ask at the same time, one of them prepares the arrays. Unfinished arrays are never
+    visible. Changes to the returned arrays stay in memory. Raises :class:`DataError` for a damaged or unwritable cache.
     """
     key = {
-        "inputs": _content(list(inputs)),
+        "inputs": _inputs_hash(list(inputs)),
         "code": [manifest.sha256(file) for file in code],
         "layout": {array: [list(shape), kind] for array, (shape, kind) in layout.items()},
     }
@@ -53,18 +52,19 @@ def prepared(
                 if not folder.is_dir():
                     _prepare(folder, layout, fill)
         except OSError as error:
-            reason = f"cannot be written ({error}); set BENCH_CACHE to a folder of yours with enough room"
-            raise DataError(f"{folder} {reason}") from error
-    manifest.check(folder, f"`silobench data prepare {name}` makes it anew")
-    # "c": writable, as torch wants it, in memory only
+            raise DataError(
+                f"{folder}: cannot be written ({error}); set BENCH_CACHE to a folder of yours with enough space"
+            ) from error
+    manifest.check(folder, f"run `silobench data prepare {name}` to prepare it again")
+    # Mode "c": torch needs writable arrays; changes stay in memory.
     return {array: np.load(folder / f"{array}.npy", mmap_mode="c", allow_pickle=False) for array in layout}
 
 
 def remembered(read: Callable[..., Read], *files: Path) -> Read:
-    """What ``read(*files)`` returns, read once in a process for as long as nobody changes the files.
+    """Return ``read(*files)``, called once per process unless a file changes.
 
-    A study that splits small files anew for every seed would otherwise spend its time on reading them. The result is
-    shared between all who ask: change it nowhere.
+    Studies that split the same small files with every seed would otherwise spend their time on reading. All callers
+    share the result and must not change it.
     """
     return cast(Read, _remembered(read, files, tuple(map(manifest.stamp, files))))
 
@@ -75,30 +75,27 @@ def _remembered(read: Callable[..., object], files: tuple[Path, ...], stamps: tu
 
 
 def folders(name: str) -> list[Path]:
-    """Where arrays of data set ``name`` lie, of whatever inputs and code."""
+    """Return the folders of all cached arrays of data set ``name``."""
     places = (cache_folder() / "prepared").glob(f"{name}-{'[0-9a-f]' * 16}")
     return sorted(place for place in places if place.is_dir())
 
 
-def _content(files: Sequence[Path]) -> str:
-    """SHA-256 over names and content of ``files``, remembered for as long as nobody changes them.
-
-    Reading the largest raw files takes longer than training on what is made of them.
-    """
+def _inputs_hash(files: Sequence[Path]) -> str:
+    """SHA-256 over names and contents of ``files``, cached until a file changes: large files take long to read."""
     stamps = [manifest.stamp(file) for file in files]
     state = {"files": [[str(file.absolute()), *mark] for file, mark in zip(files, stamps, strict=True)]}
     memory = cache_folder() / "inputs" / content_hash(state)
-    if memory.is_file() and memory.stat().st_mtime_ns - manifest.TICK > max(time for _, time in stamps):
+    if memory.is_file() and memory.stat().st_mtime_ns - manifest.CLOCK_STEP > max(time for _, time in stamps):
         return memory.read_text()
     names_and_sums = json.dumps([[file.name, manifest.sha256(file)] for file in files])
     digest = hashlib.sha256(names_and_sums.encode()).hexdigest()
-    with suppress(OSError):  # a cache that only others may write to
+    with suppress(OSError):  # the user may not be allowed to write to a shared cache
         write_whole(memory, digest.encode())
     return digest
 
 
 def _prepare(folder: Path, layout: Layout, fill: Callable[[Arrays], None]) -> None:
-    for abandoned in folder.parent.glob(f".{folder.name}.*"):  # by a process that was killed: we hold the lock
+    for abandoned in folder.parent.glob(f".{folder.name}.*"):  # by a killed process: this one holds the lock
         shutil.rmtree(abandoned, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -106,8 +103,8 @@ def _prepare(folder: Path, layout: Layout, fill: Callable[[Arrays], None]) -> No
         fill(dict(arrays))
         for array in arrays.values():
             array.flush()
-        manifest.close(scratch)
-        scratch.chmod(0o755)  # temporary folders are for their maker's eyes only, a cache may be shared
+        manifest.write(scratch)
+        scratch.chmod(0o755)  # temporary folders are private, a cache may be shared
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -115,7 +112,7 @@ def _prepare(folder: Path, layout: Layout, fill: Callable[[Arrays], None]) -> No
 
 def _created(file: Path, shape: tuple[int, ...], kind: str) -> np.memmap:
     array = np.lib.format.open_memmap(file, mode="w+", dtype=np.dtype(kind), shape=shape)
-    # Writing to a mapped page that has no room on the disk kills the process; asking for the room first does not.
+    # If the disk is full, writing to a mapped page kills the process; reserving the space first raises an error.
     if hasattr(os, "posix_fallocate"):  # not on macOS
         with file.open("r+b") as stream:
             os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)

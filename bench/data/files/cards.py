@@ -1,149 +1,101 @@
-"""The cards beside the data sets, as a program reads them: facts, files to be had, and which of these are at hand.
+"""Data set cards: a data set's facts, options and raw files, read without importing the data set.
 
-A card tells everything about a data set without importing it, which would import torch.
+The card of a data set is the markdown file beside its module, with the same name.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench import registry
 from bench.data import flamby
-from bench.data.files import download
-from bench.files import cache_folder
+from bench.data.files.card_text import CardText, declared_files, read_card
+from bench.data.files.locate import at_hand
+from bench.data.files.raw_file import RawFile
 from bench.types import SpecError, nearest
-
-FACT = re.compile(r"^\| ([A-Z][^|`]*) \| (.+) \|$", re.MULTILINE)
-CITATION = re.compile(r"^Citation: (.+?)\n\n", re.MULTILINE | re.DOTALL)
-FILES = re.compile(r"^\| file \| bytes \| sha256 \|(?: for \|)?\n\|[-|]+\|\n((?:\|.*\|\n?)+)", re.MULTILINE)
-TASK = re.compile(r"^\| `fed_.+\|$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Needed:
-    """A file, below a data folder, that a data set is read from; any of the ``names`` will do.
-
-    ``size`` in bytes and ``digest`` (SHA-256, else MD5) are None where the publisher gives none. ``only`` are options
-    of the data set with the values for which it is read; none means always.
-    """
-
-    names: tuple[str, ...]
-    size: int | None
-    digest: str | None
-    only: tuple[tuple[str, Any], ...] = ()
-
-    def place(self, root: Path | None) -> Path | None:
-        """Where it lies, unchecked: below ``root``, ``BENCH_DATA`` or in the cache, there perhaps unpacked."""
-        spellings = [spelling for path in self.names for spelling in (path, Path(path).name)]
-        own = [folder / spelling for folder in download.data_folders(root) for spelling in spellings]
-        unpacked = [f"{path}-{self.digest[:16]}" for path in self.names] if self.digest else []
-        cached = [cache_folder() / path for path in (*self.names, *unpacked)]
-        return next((place for place in (*own, *cached) if place.exists()), None)
 
 
 @dataclass(frozen=True)
 class Card:
-    """What the card of data set ``name`` says; ``facts`` is its first table, ``options`` come with their defaults.
+    """The card of data set ``name``, and the defaults of the data set's ``options``.
 
-    ``elsewhere`` says where its data are if they are not for silobench to look for.
+    ``facts`` is the card's first table. ``external`` says where the data are if another library keeps them.
     """
 
     name: str
     summary: str
-    text: str
-    facts: dict[str, str]
-    citation: str
-    files: tuple[Needed, ...]
-    options: dict[str, Any]
-    elsewhere: str = ""
+    text: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    citation: str = ""
+    files: tuple[RawFile, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    external: str = ""
 
-    def needed(self, *given: Mapping[str, Any]) -> tuple[Needed, ...]:
-        """The files that it is read from with any of the ``given`` options, or with those by default."""
+    def needed(self, *given: Mapping[str, Any]) -> tuple[RawFile, ...]:
+        """Return the files needed with any of the ``given`` options; without any, those needed by default."""
         chosen = [{**self.options, **options} for options in given or [{}]]
         return tuple(
             file
             for file in self.files
-            if any(all(options.get(name) == value for name, value in file.only) for options in chosen)
+            if any(all(options.get(name) == value for name, value in file.only_with) for options in chosen)
         )
 
     def at_hand(self, root: Path | None, *given: Mapping[str, Any]) -> str:
-        """In words, how many of the files that are :meth:`needed` are."""
+        """Say how many of the needed files are on this machine."""
         files = self.needed(*given)
         if not files:
             return "none needed"
-        there = sum(each.place(root) is not None for each in files)
-        return "all files" if there == len(files) else f"{there} of {len(files)} files"
+        found = sum(at_hand(each, root) is not None for each in files)
+        return "all files" if found == len(files) else f"{found} of {len(files)} files"
 
 
 def read(name: str) -> Card:
-    """The card of a registered data set, empty if it has none, or of a task of FLamby ("flamby:<task>").
+    """Return the card of a registered data set or of a task of FLamby ("flamby:<task>").
 
-    Raises :class:`SpecError` for an unknown name.
+    A data set without a card has its summary and options only. Raises :class:`SpecError` for an unknown name and
+    :class:`DataError` for a card that cannot be read.
     """
     if name.startswith(flamby.PREFIX):
-        return _of_flamby(name)
+        return _flamby_card(name)
     known = registry.catalogue("datasets")
     if name not in known:
         raise SpecError(f"unknown dataset {name!r}: {nearest(name, known)}")
-    file = known[name].file.with_suffix(".md")
-    return parse(known[name], file.read_text(encoding="utf-8") if file.is_file() else "")
+    entry = known[name]
+    file = entry.file.with_suffix(".md")
+    card, files = read_card(file), tuple(declared_files(file).values())
+    options = registry.defaults("datasets", name)
+    return Card(name, entry.summary, card.text, card.facts, card.citation, files, options)
 
 
-def _of_flamby(name: str) -> Card:
-    """The card of a task: its row of the card of all tasks makes the facts."""
-    text = (registry.folder("datasets") / "flamby.md").read_text(encoding="utf-8")
-    rows = {cells[0].strip("`"): cells[1:] for cells in map(_cells, TASK.findall(text))}
+def raw_files(module: str) -> dict[str, RawFile]:
+    """Return the raw files of a data set by name, for its module: ``raw_files(__file__)``.
+
+    They are declared in the card beside the module, in a TOML block of tables ``[files.<name>]`` with the fields of
+    :class:`bench.data.files.raw_file.RawFile`. Raises :class:`DataError` for a card that cannot be read.
+    """
+    return declared_files(Path(module).with_suffix(".md"))
+
+
+def _flamby_card(name: str) -> Card:
+    """The card of a task of FLamby; its row in the table of tasks is the card's facts."""
+    card = read_card(registry.folder("datasets") / "flamby.md")
+    rows = {row[0].strip("`"): row[1:] for row in card.tables[0]}
     folder, task = flamby.installed(), name.removeprefix(flamby.PREFIX)
     known = {*rows, *flamby.tasks([] if folder is None else [folder])}
     if task not in known:
         raise SpecError(f"unknown FLamby task {task!r}: {nearest(task, known)}")
-    unknown = ("A task of the installed FLamby.", *["see FLamby's page of the task"] * 5)
-    summary, *facts = rows.get(task, unknown)
-    table = dict(zip(("Source", "Licence", "Task", "Size", "Access"), facts, strict=True))
-    lines = "".join(f"| {fact} | {value} |\n" for fact, value in table.items())
-    citation = CITATION.search(text)
-    assert citation is not None
-    return Card(
-        name,
-        summary,
-        f"# {name}\n\n{summary}\n\n| | |\n|---|---|\n{lines}\n{text[citation.start() :]}",
-        table,
-        " ".join(citation[1].split()),
-        (),
-        {},
-        "FLamby is not installed." if folder is None else f"FLamby is installed in {folder.parent}.",
-    )
+    unknown = ["A task of the installed FLamby.", *["see FLamby's page of the task"] * 5]
+    summary, *values = rows.get(task, unknown)
+    facts = dict(zip(("Source", "Licence", "Task", "Size", "Access"), values, strict=True))
+    external = "FLamby is not installed." if folder is None else f"FLamby is installed in {folder.parent}."
+    text = _task_text(name, summary, facts, card)
+    return Card(name, summary, text, facts, card.citation, external=external)
 
 
-def _cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip("|").split("|")]
-
-
-def parse(entry: registry.Entry, text: str) -> Card:
-    """The card of ``entry`` from its markdown."""
-    citation = CITATION.search(text)
-    table = FILES.search(text)
-    return Card(
-        entry.name,
-        entry.summary,
-        text,
-        dict(FACT.findall(text.partition("\n## ")[0])),
-        " ".join(citation[1].split()) if citation else "",
-        tuple(_needed(row) for row in table[1].splitlines()) if table else (),
-        registry.defaults("datasets", entry.name),
-    )
-
-
-def _needed(row: str) -> Needed:
-    names, size, digest, *only = _cells(row)
-    quoted = re.compile(r"`([^`]+)`")
-    found = quoted.search(digest)
-    options = tomllib.loads("\n".join(quoted.findall(" ".join(only))))
-    return Needed(
-        tuple(quoted.findall(names)), int(size) if size else None, found[1] if found else None, tuple(options.items())
-    )
+def _task_text(name: str, summary: str, facts: Mapping[str, str], card: CardText) -> str:
+    """The markdown of a task's card: its own facts, then what the card of all tasks says from the citation on."""
+    table = "".join(f"| {fact} | {value} |\n" for fact, value in facts.items())
+    return f"# {name}\n\n{summary}\n\n| | |\n|---|---|\n{table}\n{card.text[card.text.index('Citation: ') :]}"

@@ -1,9 +1,8 @@
-"""What of a data set lies on this machine, and whether it is intact."""
+"""Inventory of a data set's files on this machine, with their state."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,66 +10,61 @@ from typing import Literal
 
 from filelock import FileLock
 
-from bench import registry
-from bench.data import flamby
-from bench.data.files import cache, cards, download, manifest
+from bench.data.files import cache, cards, manifest
+from bench.data.files.locate import at_hand, find, unpacked_folder
+from bench.data.files.raw_file import RawFile
 from bench.files import cache_folder
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One file and how it is; ``detail`` says what was compared, or what is wrong and how to mend it."""
+class FileStatus:
+    """The state of one file; ``detail`` says what was compared, or what is wrong and what to do."""
 
     file: str
     state: Literal["intact", "damaged", "absent", "unpinned"]
     detail: str
 
 
-def examine(name: str, root: Path | None = None) -> Iterator[Finding]:
-    """Every file that data set ``name`` is read from, and everything in the cache that was made of them.
+def examine(name: str, root: Path | None = None) -> Iterator[FileStatus]:
+    """Yield the state of every raw file of data set ``name`` and of every file in the cache that was made from them.
 
-    All that is at hand is read and compared with its hash. Opens no connection.
+    All files are read and compared with their checksums. Nothing is downloaded.
     """
-    card = cards.read(name)
     prepare = f"run `silobench data prepare {name}`"
-    for asset in _assets(name):
-        own, cached = download.find(asset.path, root), cache_folder() / asset.path
-        place = own or cached
-        if not place.is_file():
-            yield Finding(asset.path, "absent", asset.identity)
-        elif deviation := download.deviates(asset, place):
-            yield Finding(str(place), "damaged", f"{deviation}; {'delete it and ' if own else ''}{prepare}")
-        else:
-            yield Finding(str(place), "intact", asset.identity)
-    for needed in card.files:
-        if needed.digest is None:
-            lying = needed.place(root)
-            names = " or ".join(needed.names)
-            yield Finding(str(lying or names), "unpinned" if lying else "absent", "no hash is published")
-    for folder in _made(name):
+    files = cards.read(name).files
+    yield from (_raw(file, root, prepare) for file in files)
+    for folder in _cached_folders(name, files):
         for file, deviation in manifest.deviations(folder, thorough=True).items():
-            detail = f"{deviation}; {prepare}" if deviation else "as it was made"
-            yield Finding(str(folder / file), "damaged" if deviation else "intact", detail)
+            detail = f"{deviation}; {prepare}" if deviation else "as in its manifest"
+            yield FileStatus(str(folder / file), "damaged" if deviation else "intact", detail)
 
 
 def discard_damaged(name: str) -> list[Path]:
-    """Delete what was made of the files of data set ``name`` and has changed since; returns the folders deleted."""
-    damaged = [folder for folder in _made(name) if any(manifest.deviations(folder, thorough=True).values())]
+    """Delete the cached folders of data set ``name`` that hold a damaged file; return the deleted folders."""
+    folders = _cached_folders(name, cards.read(name).files)
+    damaged = [folder for folder in folders if any(manifest.deviations(folder, thorough=True).values())]
     for folder in damaged:
         with FileLock(folder.with_name(f"{folder.name}.lock")):
             shutil.rmtree(folder)
     return damaged
 
 
-def _assets(name: str) -> list[download.Asset]:
-    """The published files that the data set's own source pins; of a task of FLamby none."""
-    if name.startswith(flamby.PREFIX):
-        return []
-    module = sys.modules[registry.load("datasets", name).__module__]
-    return list(getattr(module, "ASSETS", {}).values())
+def _raw(file: RawFile, root: Path | None, prepare: str) -> FileStatus:
+    if not file.digest:
+        place = at_hand(file, root)
+        return FileStatus(
+            str(place or " or ".join(file.names)), "unpinned" if place else "absent", "no checksum is published"
+        )
+    own, cached = find(file.path, root), cache_folder() / file.path
+    place = own or cached
+    if not place.is_file():
+        return FileStatus(file.path, "absent", file.identity)
+    if deviation := file.deviation(place):
+        return FileStatus(str(place), "damaged", f"{deviation}; {'delete it and ' if own else ''}{prepare}")
+    return FileStatus(str(place), "intact", file.identity)
 
 
-def _made(name: str) -> list[Path]:
-    """The sealed folders in the cache: unpacked archives and prepared arrays."""
-    unpacked = [download.unpacked_folder(asset) for asset in _assets(name)]
+def _cached_folders(name: str, files: tuple[RawFile, ...]) -> list[Path]:
+    """The folders with a manifest in the cache: unpacked archives and prepared arrays."""
+    unpacked = [unpacked_folder(file) for file in files if file.digest]
     return [*(folder for folder in unpacked if folder.is_dir()), *cache.folders(name)]

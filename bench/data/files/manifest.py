@@ -1,7 +1,7 @@
-"""Folders of files that we made, sealed by their hashes, so that a file that has changed since is found before use.
+"""Checksum manifests: SHA-256, size and modification time of every file in a cached folder.
 
-A file whose size and time of change are those of its seal counts as unchanged: nobody waits for gigabytes to be read
-again. What changes bytes without leaving a trace there, a failing disk say, only a ``thorough`` look finds.
+A file whose size and modification time have not changed is taken as unchanged, because hashing large files takes long.
+Changes that leave both as they were, such as those of a failing disk, are found by a ``thorough`` check only.
 """
 
 from __future__ import annotations
@@ -14,58 +14,61 @@ from pathlib import Path
 from bench.files import write_whole
 from bench.types import DataError
 
-SEAL = ".seal.json"
-# Nanoseconds after which two changes of a file cannot have the same time; FAT counts in steps of two seconds.
-TICK = 2_000_000_000
+MANIFEST = ".manifest.json"
+# Nanoseconds after which two changes of a file have different modification times; FAT counts in steps of 2 s.
+CLOCK_STEP = 2_000_000_000
 
 
-def close(folder: Path) -> None:
-    """Seal the files that lie in ``folder`` now."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != SEAL)
-    marks = {file.relative_to(folder).as_posix(): [sha256(file), *stamp(file)] for file in files}
-    write_whole(folder / SEAL, json.dumps(marks).encode())
+def write(folder: Path) -> None:
+    """Write the manifest of all files in ``folder``."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST)
+    entries = {file.relative_to(folder).as_posix(): [sha256(file), *stamp(file)] for file in files}
+    write_whole(folder / MANIFEST, json.dumps(entries).encode())
 
 
 def check(folder: Path, remedy: str) -> None:
-    """Raise :class:`DataError`, ending with the ``remedy``, when a file of a sealed ``folder`` has changed."""
+    """Raise :class:`DataError`, which ends with the ``remedy``, if a file of ``folder`` differs from the manifest."""
     for file, deviation in deviations(folder).items():
         if deviation:
-            raise DataError(f"{folder / file} is damaged: {deviation}; {remedy}")
+            raise DataError(f"{folder / file}: is damaged: {deviation}; {remedy}")
 
 
 def deviations(folder: Path, *, thorough: bool = False) -> dict[str, str]:
-    """For each file of a sealed ``folder`` how it deviates from what was sealed; empty if it does not."""
-    seal = folder / SEAL
+    """Return for each file of ``folder`` how it differs from the manifest; an empty text if it does not."""
+    manifest = folder / MANIFEST
     try:
-        marks = {file: (digest, size, time) for file, (digest, size, time) in json.loads(seal.read_bytes()).items()}
-        settled = seal.stat().st_mtime_ns - TICK
+        entries = {
+            file: (digest, size, time) for file, (digest, size, time) in json.loads(manifest.read_bytes()).items()
+        }
+        settled = manifest.stat().st_mtime_ns - CLOCK_STEP
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        return {SEAL: f"not readable ({error})"}
+        return {MANIFEST: f"not readable ({error})"}
     found, hashed = {}, 0
-    for name, (digest, size, time) in marks.items():
+    for name, (digest, size, time) in entries.items():
         file = folder / name
         if not file.is_file():
-            found[name] = "it is not there"
+            found[name] = "the file is missing"
         elif file.stat().st_size != size:
             found[name] = f"expected {size} bytes, found {file.stat().st_size}"
         elif not thorough and stamp(file) == (size, time) and time < settled:
             found[name] = ""
         else:
             hashed += 1
-            found[name] = "" if (now := sha256(file)) == digest else f"expected sha256 {digest}, found {now}"
+            found[name] = "" if (actual := sha256(file)) == digest else f"expected sha256 {digest}, found {actual}"
     if hashed and not any(found.values()):
-        with suppress(OSError):  # a cache that only others may write to
-            write_whole(seal, json.dumps({name: [marks[name][0], *stamp(folder / name)] for name in marks}).encode())
+        renewed = {name: [entries[name][0], *stamp(folder / name)] for name in entries}
+        with suppress(OSError):  # the user may not be allowed to write to a shared cache
+            write_whole(manifest, json.dumps(renewed).encode())
     return found
 
 
 def stamp(file: Path) -> tuple[int, int]:
-    """Size in bytes and time of the last change in ns."""
+    """Return size in bytes and modification time in ns."""
     state = file.stat()
     return state.st_size, state.st_mtime_ns
 
 
 def sha256(file: Path) -> str:
-    """The hex digest of a file's content."""
+    """Return the SHA-256 of a file's content in hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

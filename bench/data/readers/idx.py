@@ -1,4 +1,4 @@
-"""The idx files of MNIST and its relatives: a header of big-endian sizes, then one byte per pixel or label."""
+"""Reader of idx files, the format of MNIST: a header of big-endian sizes, then one byte per pixel or label."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import numpy as np
 from bench.types import DataError
 
 SIZE = (28, 28)
-MOST = 1_000_000  # items of the largest set, EMNIST, with room to spare
+MAX_ITEMS = 1_000_000  # of a file; EMNIST, the largest known set, has 814,255
 
 
 def read(images: Path, labels: Path, classes: int, most: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures (n, 1, 28, 28) uint8 and class numbers (n,) int64 of a pair of files, which may be gzip files.
+    """Return pictures (n, 1, 28, 28) uint8 and class numbers (n,) int64 of a pair of files, which may be gzip files.
 
-    ``most`` is how many items are wanted from the front; what lies behind is not looked at. Raises
-    :class:`DataError` naming the file that is no idx file, is cut off or too long, or holds another class.
+    With ``most``, only the first ``most`` items are read. Raises :class:`DataError` for a file that is not an idx file,
+    is truncated or too long, or has an unknown class.
     """
     x = _items(images, SIZE, most)
     y = _items(labels, (), most).astype(np.int64)
     if len(x) != len(y):
-        raise DataError(f"{labels}: {len(y)} labels, but {images} has {len(x)} pictures; they must be as many")
+        raise DataError(f"{labels}: has {len(y)} labels, but {images} has {len(x)} pictures; the numbers must be equal")
     bad = np.flatnonzero(y >= classes)
     if len(bad):
-        raise DataError(f"{labels}: item {bad[0]} has label {y[bad[0]]}, expected 0 to {classes - 1}")
+        raise DataError(f"{labels}, item {bad[0]}: has label {y[bad[0]]}, expected 0 to {classes - 1}")
     return x[:, None], y
 
 
@@ -38,7 +38,7 @@ def _items(file: Path, shape: tuple[int, ...], most: int | None) -> np.ndarray:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
             return _parse(stream, str(file), shape, most)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{file} is a damaged gzip file ({error}); download it again") from error
+        raise DataError(f"{file}: is a damaged gzip file ({error}); download it again") from error
 
 
 def _parse(stream: BufferedIOBase, where: str, shape: tuple[int, ...], most: int | None) -> np.ndarray:
@@ -46,14 +46,16 @@ def _parse(stream: BufferedIOBase, where: str, shape: tuple[int, ...], most: int
     header = stream.read(8 + 4 * len(shape))
     if len(header) < 8 + 4 * len(shape) or int.from_bytes(header[:4], "big") != magic:
         kind = "pictures" if shape else "labels"
-        raise DataError(f"{where} is no idx file of {kind}: it must begin with the number {magic}; download it again")
+        raise DataError(f"{where}: is not an idx file of {kind}, expected it to begin with {magic}; download it again")
     count, *found = np.frombuffer(header, dtype=">u4").tolist()[1:]
-    if tuple(found) != shape or count > MOST:
-        raise DataError(f"{where} announces {count} items of shape {tuple(found)}, expected {shape} and at most {MOST}")
+    if tuple(found) != shape or count > MAX_ITEMS:
+        raise DataError(
+            f"{where}: states {count} items of shape {tuple(found)}, expected {shape} and at most {MAX_ITEMS}"
+        )
     wanted = count if most is None else min(count, most)
     size = math.prod(shape)
     content = stream.read(wanted * size)
     if len(content) < wanted * size or (wanted == count and stream.read(1)):
-        fault = "ends too early" if len(content) < wanted * size else "goes on after the last item"
-        raise DataError(f"{where} {fault}: it announces {count} items of {size} bytes; download it again")
+        fault = "ends too early" if len(content) < wanted * size else "has bytes after the last item"
+        raise DataError(f"{where}: {fault}, expected {count} items of {size} bytes; download it again")
     return np.frombuffer(content, dtype=np.uint8).reshape(wanted, *shape)

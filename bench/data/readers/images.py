@@ -1,7 +1,7 @@
-"""Small images: bytes to what a network sees, and random changes of training images as functions of a key.
+"""Normalisation and augmentation of small images.
 
-Images are (n, channels, height, width): uint8 as stored, float32 once prepared. Random numbers depend on an image's
-key alone, so that neither batches nor their order matter.
+Images are (n, channels, height, width): uint8 as stored, float32 after preparation. Random numbers depend on an
+image's key only, not on batches or their order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ GREY = (0.299, 0.587, 0.114)  # weights of red, green and blue (ITU-R BT.601)
 
 
 def resize(x: np.ndarray, size: int) -> np.ndarray:
-    """Bytes (n, channels, size, size) as Pillow's bilinear filter makes them, which averages when it shrinks."""
+    """Return images (n, channels, size, size) uint8, resized by Pillow's bilinear filter (with averaging)."""
     return _resize_rows(_resize_rows(x, size).swapaxes(-1, -2), size).swapaxes(-1, -2)
 
 
 def _resize_rows(x: np.ndarray, width: int) -> np.ndarray:
-    """Pillow resizes rows first, then columns, each row on its own: all rows make one tall image."""
+    """Resize rows only. Pillow resizes each row independently, so all rows are stacked into one tall image."""
     tall = np.ascontiguousarray(x).reshape(-1, x.shape[-1])
     resized = Image.fromarray(tall).resize((width, len(tall)), Image.Resampling.BILINEAR)
     return np.asarray(resized).reshape(*x.shape[:-1], width)
@@ -34,7 +34,7 @@ def _resize_rows(x: np.ndarray, width: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Normalise:
-    """Bytes to floats: scaled to [0, 1], minus the ``mean``, over the ``std`` of each channel."""
+    """Convert bytes to floats: scale to [0, 1], subtract the ``mean`` and divide by the ``std`` of each channel."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -44,15 +44,19 @@ class Normalise:
 
 
 @dataclass(frozen=True)
-class Augment:
-    """Random changes of images, which ``pixels`` then normalises; every one optional, in this order.
+class AugmentImages:
+    """Augment images at random and normalise them with ``pixels``. Each step is optional; the order is fixed.
 
-    Shifted by up to ``crop`` pixels into their own reflection; mirrored (``flip``) half of the time; turned by up to
-    ``rotation`` degrees, moved by up to the share ``translation`` of their size in whole pixels and scaled by up to
-    the share ``scaling``; half of the time corners moved inwards by up to half the share ``perspective`` of their
-    size; brightness, contrast and saturation changed by up to the share ``jitter``. What comes in from outside is
-    black. Source: the training transforms in the code of PLayer-FL, which resample up to three times by nearest
-    neighbour or bilinearly where this resamples once, bilinearly, and which apply the jitters in random order.
+    1. Shift by up to ``crop`` pixels, with reflected borders.
+    2. Mirror (``flip``) with probability 1/2.
+    3. Rotate by up to ``rotation`` degrees, translate by up to the share ``translation`` of the size in whole pixels,
+       and scale by up to the share ``scaling``.
+    4. With probability 1/2, move the corners inwards by up to half the share ``perspective`` of the size.
+    5. Change brightness, contrast and saturation by up to the share ``jitter``.
+
+    Pixels from outside the image are black. Source: the training transforms in the code of PLayer-FL. That code
+    resamples up to three times, by nearest neighbour or bilinearly, and changes brightness, contrast and saturation in
+    random order; this class resamples once, bilinearly.
     """
 
     pixels: Normalise
@@ -65,8 +69,8 @@ class Augment:
     jitter: float = 0.0
 
     def __call__(self, x: Tensor, keys: Tensor) -> Tensor:
-        """Bytes to changed and normalised images of the same shape; ``keys`` is (n,) int64."""
-        random = _uniform(keys, 19)
+        """Return augmented and normalised images of the same shape as the bytes ``x``; ``keys`` is (n,) int64."""
+        random = uniform(keys, 19)
         x = x / 255
         if self.crop:
             x = _shifted(x, *(random[:, :2] * (2 * self.crop + 1)).long().sub(self.crop).unbind(1))
@@ -75,11 +79,10 @@ class Augment:
         x = grid_sample(x, self._grid(x, random[:, 3:16]), mode="bilinear", padding_mode="zeros", align_corners=True)
         if self.jitter:
             x = _jittered(x, 1 + self.jitter * (2 * random[:, 16:19] - 1))
-        # Normalise expects bytes.
-        return self.pixels(x * 255)
+        return self.pixels(x * 255)  # Normalise expects the range of bytes
 
     def _grid(self, x: Tensor, random: Tensor) -> Tensor:
-        """Where each new pixel comes from: (n, height, width, 2), x then y, from -1 to 1."""
+        """The source position of each new pixel: (n, height, width, 2), x then y, from -1 to 1."""
         height, width = x.shape[-2:]
         vertical, horizontal = torch.meshgrid(_centred(height, x), _centred(width, x), indexing="ij")
         signed = 2 * random[:, :4, None, None] - 1
@@ -94,36 +97,36 @@ class Augment:
 
 
 def _per_channel(values: tuple[float, ...], like: Tensor) -> Tensor:
-    """Constants (channels, 1, 1), filled in on the device: a copy from the host could not be captured in a graph."""
+    """Constants (channels, 1, 1), filled on the device: a CUDA graph cannot capture a copy from the host."""
     return torch.cat([torch.full((1, 1, 1), value, device=like.device) for value in values])
 
 
-def _uniform(keys: Tensor, count: int) -> Tensor:
-    """Numbers (n, count) from 0 and below 1, float32: 24 random bits each."""
+def uniform(keys: Tensor, count: int) -> Tensor:
+    """Return random numbers (n, count) float32 in [0, 1) with 24 random bits, as a function of ``keys`` (n,) int64."""
     drawn = bits(keys[:, None], torch.arange(count, device=keys.device)) & (2**24 - 1)
     return drawn.float() / 2**24
 
 
 def _centred(size: int, like: Tensor) -> Tensor:
-    """Places of pixels along an axis, counted from the middle."""
+    """Positions of pixels along an axis relative to its middle."""
     return torch.arange(size, device=like.device) - (size - 1) / 2
 
 
 def _shifted(x: Tensor, down: Tensor, right: Tensor) -> Tensor:
-    """Images moved by whole pixels (n,); behind the border they go on as in a mirror."""
+    """Images shifted by whole pixels (n,), with reflected borders."""
     rows = _reflected(x.shape[-2], down)[:, None, :, None].expand(-1, *x.shape[1:])
     x = x.gather(-2, rows)
     return x.gather(-1, _reflected(x.shape[-1], right)[:, None, None, :].expand_as(x))
 
 
 def _reflected(size: int, shift: Tensor) -> Tensor:
-    """Which of ``size`` pixels stands at each place (n, size) once all are moved by ``shift``."""
+    """The source index of each of ``size`` pixels after a ``shift``: (n, size)."""
     place = (torch.arange(size, device=shift.device) - shift[:, None]).abs()
     return size - 1 - (size - 1 - place).abs()
 
 
 def _before_perspective(u: Tensor, v: Tensor, distortion: float, random: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the places ``u``, ``v`` (height, width) were before the four corners moved: each (n, height, width).
+    """Positions of ``u``, ``v`` (height, width) before the four corners moved: each (n, height, width).
 
     ``random`` is (n, 9): two numbers per corner in the order of the square (0, 0), (1, 0), (1, 1), (0, 1), and one
     that decides whether the corners move at all. The map of the square onto four corners is Heckbert's
@@ -156,7 +159,7 @@ def _before_perspective(u: Tensor, v: Tensor, distortion: float, random: Tensor)
 
 
 def _jittered(x: Tensor, factors: Tensor) -> Tensor:
-    """Colour images in [0, 1] times a brightness, then a contrast and a saturation ``factors`` (n, 3)."""
+    """Colour images in [0, 1] with brightness, then contrast, then saturation changed by ``factors`` (n, 3)."""
     brightness, contrast, saturation = factors[:, :, None, None, None].unbind(1)
     x = (x * brightness).clamp(0, 1)
     weights = _per_channel(GREY, x)

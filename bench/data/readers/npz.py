@@ -1,4 +1,7 @@
-"""MedMNIST's npz files: pictures and labels of a training, a validation and a test part, read without pickle."""
+"""Reader of MedMNIST's npz files, without pickle.
+
+A file has pictures and labels of a training, a validation and a test part.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from bench.types import DataError
 
 SIZE = (28, 28)
 PARTS = ("train", "val", "test")
-MOST = 1 << 30  # bytes of one array
+MAX_BYTES = 1 << 30  # of one array
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, OSError, EOFError),
     *(NotImplementedError, RuntimeError, SyntaxError, TypeError, ValueError),
@@ -26,7 +29,7 @@ _DAMAGE = (
 
 
 def medmnist(name: str, file: Path, channels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`read_medmnist`, unpacked once and then kept in the cache under the ``name`` of the data set."""
+    """Return the arrays of :func:`read_medmnist`, kept in the cache under the ``name`` of the data set."""
     with _opened(file) as archive:
         count = sum(len(_array(archive, f"{part}_labels", file, (1,))) for part in PARTS)
 
@@ -39,9 +42,9 @@ def medmnist(name: str, file: Path, channels: int, classes: int) -> tuple[np.nda
 
 
 def read_medmnist(file: Path, channels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """All pictures (n, channels, 28, 28) uint8 and class numbers (n,) int64: training, validation, then test part.
+    """Return pictures (n, channels, 28, 28) uint8 and class numbers (n,) int64: training, validation, then test part.
 
-    Raises :class:`DataError` naming the array that is missing, damaged, or not of the expected shape and type.
+    Raises :class:`DataError` for an array that is missing, damaged, or of another shape or type.
     """
     colours = () if channels == 1 else (channels,)
     images, labels = [], []
@@ -51,12 +54,12 @@ def read_medmnist(file: Path, channels: int, classes: int) -> tuple[np.ndarray, 
             labels.append(_array(archive, f"{part}_labels", file, (1,)))
             if len(images[-1]) != len(labels[-1]):
                 counts = f"{len(images[-1])} pictures and {len(labels[-1])} labels"
-                raise DataError(f"{file}: part {part} has {counts}; they must be as many")
+                raise DataError(f"{file}: part {part} has {counts}; the numbers must be equal")
     x = np.ascontiguousarray(np.concatenate(images).reshape(-1, *SIZE, channels).transpose(0, 3, 1, 2))
     y = np.concatenate(labels)[:, 0].astype(np.int64)
     bad = np.flatnonzero(y >= classes)
     if len(bad):
-        raise DataError(f"{file}: picture {bad[0]} of all parts has label {y[bad[0]]}, expected 0 to {classes - 1}")
+        raise DataError(f"{file}, picture {bad[0]} of all parts: has label {y[bad[0]]}, expected 0 to {classes - 1}")
     return x, y
 
 
@@ -66,15 +69,15 @@ def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(file) as archive:
             yield archive
     except _DAMAGE as error:
-        raise DataError(f"{file} is no intact npz file ({error}); download it again") from error
+        raise DataError(f"{file}: is not an intact npz file ({error}); download it again") from error
 
 
 def _array(archive: zipfile.ZipFile, name: str, file: Path, shape: tuple[int, ...]) -> np.ndarray:
-    """The array ``name`` (n, *shape) uint8; its header is checked before memory is asked for."""
+    """The array ``name`` (n, *shape) uint8; its header is checked before memory is allocated."""
     try:
         entry = archive.getinfo(f"{name}.npy")
     except KeyError:
-        raise DataError(f"{file} has no array {name}; expected images and labels of {', '.join(PARTS)}") from None
+        raise DataError(f"{file}: has no array {name}; expected images and labels of {', '.join(PARTS)}") from None
     with archive.open(entry) as stream:
         version = np.lib.format.read_magic(stream)
         reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -82,9 +85,9 @@ def _array(archive: zipfile.ZipFile, name: str, file: Path, shape: tuple[int, ..
         if found[1:] != shape or fortran or kind != np.uint8:
             expected = f"(n, {', '.join(map(str, shape))}) of uint8"
             raise DataError(f"{file}: array {name} is {found} of {kind}, expected {expected}")
-        size, most = math.prod(found), min(MOST, entry.file_size)
+        size, most = math.prod(found), min(MAX_BYTES, entry.file_size)
         if not 0 <= size <= most:
-            raise DataError(f"{file}: array {name} announces {size} bytes, expected at most {most}")
+            raise DataError(f"{file}: array {name} states {size} bytes, expected at most {most}")
         content = stream.read(size)
     if len(content) != size:
         raise DataError(f"{file}: array {name} ends after {len(content)} of {size} bytes; download it again")

@@ -1,4 +1,4 @@
-"""Photographs of any size: brought to one size and one light, kept as bytes, and changed at random for training."""
+"""Photographs: decoding, resizing, colour constancy and augmentation."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from bench.data.readers.images import Normalise, _uniform
+from bench.data.readers.images import Normalise, uniform
 from bench.types import DataError
 
-LARGEST = 50_000_000  # pixels of a photograph that is still decoded
-NORM = 6  # of Minkowski, the one that the prepared data sets use
+MAX_PIXELS = 50_000_000  # of a photograph
+MINKOWSKI_NORM = 6
 
 
 def read_jpeg(file: Path) -> Image.Image:
-    """The decoded colour photograph in a JPEG ``file``; raises :class:`DataError`."""
+    """Return the decoded colour photograph in a JPEG ``file``; raise :class:`DataError` for any other file."""
     try:
         image = Image.open(io.BytesIO(file.read_bytes()), formats=["JPEG"])
-        if image.mode != "RGB" or image.width * image.height > LARGEST:
+        if image.mode != "RGB" or image.width * image.height > MAX_PIXELS:
             what = f"{image.width} x {image.height} pixels of mode {image.mode}"
-            raise DataError(f"{file}: {what}, expected RGB and at most {LARGEST} pixels")
+            raise DataError(f"{file}: {what}, expected RGB and at most {MAX_PIXELS} pixels")
         image.load()
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{file} is no readable JPEG photograph ({error}); unpack it again") from error
+        raise DataError(f"{file}: is not a readable JPEG photograph ({error}); unpack it again") from error
     return image
 
 
 def standardised(image: Image.Image, side: int) -> Image.Image:
-    """A photograph with shorter side ``side`` (the other rounded down) in neutral light, once through JPEG.
+    """Return a photograph with shorter side ``side`` (the other rounded down) and neutral light, compressed as JPEG.
 
-    The last step loses a little, as the files did that others have prepared and trained on.
+    The compression repeats that of published files.
     """
     ratio = side / min(image.size)
     size = (int(image.width * ratio), int(image.height * ratio))
@@ -46,24 +46,24 @@ def standardised(image: Image.Image, side: int) -> Image.Image:
 
 
 def shades_of_grey(pixels: np.ndarray) -> np.ndarray:
-    """Bytes (height, width, 3) with the colour of the light taken out.
+    """Return bytes (height, width, 3) without the colour of the light (shades of grey).
 
-    The light is the Minkowski mean (norm 6) of each channel; a grey light changes nothing. What gets brighter than 255
-    starts again at 0, as in the prepared files. Source: Finlayson and Trezzi, "Shades of Gray and Colour Constancy"
-    (Color Imaging Conference, 2004).
+    The light is estimated by the Minkowski mean (norm 6) of each channel; grey light changes nothing. Values above 255
+    wrap around to 0, as in published files. Source: Finlayson and Trezzi, "Shades of Gray and Colour Constancy" (Color
+    Imaging Conference, 2004).
     """
-    # All in float32: rounding down makes other bytes of the last digit of another precision.
+    # In float32 throughout: values are rounded down, so another precision would give other bytes.
     bright = pixels.astype(np.float32)
-    light = np.power(np.power(bright, NORM).mean(axis=(0, 1)), 1 / NORM)
+    light = np.power(np.power(bright, MINKOWSKI_NORM).mean(axis=(0, 1)), 1 / MINKOWSKI_NORM)
     tiny = np.finfo(np.float32).tiny
     direction = light / np.maximum(np.sqrt(np.square(light).sum()), tiny)
     gain = 1 / np.maximum(direction * np.float32(np.sqrt(3)), tiny)
-    # The remainder is what conversion to bytes gives on the usual processors; written out, it is so on all of them.
+    # Converting to int64 first makes values wrap around on every processor.
     return (bright * gain).astype(np.int64).astype(np.uint8)
 
 
 def centre_square(pixels: np.ndarray, side: int) -> np.ndarray:
-    """The middle (side, side, 3) of (height, width, 3); where it is smaller, its border is repeated above and left."""
+    """Return the middle (side, side, 3) of (height, width, 3); repeat the top and left border if it is smaller."""
     missing = [max(0, side - length) for length in pixels.shape[:2]]
     padded = np.pad(pixels, [(missing[0], 0), (missing[1], 0), (0, 0)], mode="edge")
     top, left = ((length - side) // 2 for length in padded.shape[:2])
@@ -72,26 +72,26 @@ def centre_square(pixels: np.ndarray, side: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class CentreCrop:
-    """The middle ``size`` pixels of square photographs, normalised by ``pixels``: how they look without changes."""
+    """Crop the middle ``size`` x ``size`` pixels of square photographs and normalise them with ``pixels``."""
 
     pixels: Normalise
     size: int
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Photographs (n, channels, side, side) become (n, channels, size, size)."""
+        """Return photographs (n, channels, size, size) from (n, channels, side, side)."""
         edge = (x.shape[-1] - self.size) // 2
         return self.pixels(x[:, :, edge : edge + self.size, edge : edge + self.size])
 
 
 @dataclass(frozen=True)
 class AugmentPhotographs:
-    """Random changes of square photographs and a random crop of ``size`` pixels, which ``pixels`` then normalises.
+    """Augment square photographs at random, crop ``size`` x ``size`` pixels and normalise them with ``pixels``.
 
-    Each happens half of the time: scaled by up to the share ``scaling``; turned by up to ``rotation`` degrees, with
-    reflected borders; contrast and brightness changed by up to the shares ``contrast`` and ``brightness``; mirrored
-    left-right, upside down or both; one to eight squares of ``hole`` pixels blackened. The crop always happens.
-    Source: the training transforms of FLamby's Fed-ISIC2019, which resample up to twice where this resamples once,
-    and which draw the number of holes once for all photographs.
+    Each step happens with probability 1/2: scale by up to the share ``scaling``; rotate by up to ``rotation`` degrees,
+    with reflected borders; change contrast and brightness by up to the shares ``contrast`` and ``brightness``; mirror
+    horizontally, vertically or both; black out one to ``holes`` squares of ``hole`` pixels. The random crop always
+    happens. Source: the training transforms of FLamby's Fed-ISIC2019. They resample up to twice and draw the number of
+    squares once for all photographs; this class resamples once and draws it for each photograph.
     """
 
     pixels: Normalise
@@ -104,8 +104,8 @@ class AugmentPhotographs:
     holes: int = 8
 
     def __call__(self, x: Tensor, keys: Tensor) -> Tensor:
-        """Bytes (n, channels, side, side) become floats (n, channels, size, size); ``keys`` is (n,) int64."""
-        happens, amount, places = _uniform(keys, 13 + 2 * self.holes).split([5, 8, 2 * self.holes], dim=1)
+        """Return floats (n, channels, size, size) from bytes (n, channels, side, side); ``keys`` is (n,) int64."""
+        happens, amount, places = uniform(keys, 13 + 2 * self.holes).split([5, 8, 2 * self.holes], dim=1)
         happens = happens < 0.5
         x = grid_sample(
             x / 255,
@@ -117,18 +117,17 @@ class AugmentPhotographs:
         contrast, brightness = ((2 * amount[:, 2:4] - 1) * happens[:, 2:3])[:, :, None, None, None].unbind(1)
         x = (x * (1 + self.contrast * contrast) + self.brightness * brightness).clamp(0, 1)
         x = x.masked_fill(self._holes(places, amount[:, 7], happens[:, 4])[:, None], 0.0)
-        # Normalise expects bytes.
-        return self.pixels(x * 255)
+        return self.pixels(x * 255)  # Normalise expects the range of bytes
 
     def _grid(self, x: Tensor, happens: Tensor, amount: Tensor) -> Tensor:
-        """Where each new pixel comes from: (n, size, size, 2), x then y, from -1 to 1."""
+        """The source position of each new pixel: (n, size, size, 2), x then y, from -1 to 1."""
         side = x.shape[-1]
         scale = 1 + self.scaling * (2 * amount[:, 0] - 1) * happens[:, 0]
         angle = torch.deg2rad(self.rotation * (2 * amount[:, 1] - 1) * happens[:, 1])
-        # Whole pixels: without scaling and rotation nothing is blurred.
+        # Whole pixels, so that crops without scaling and rotation are not blurred.
         room = ((side * scale - self.size) / 2)[:, None]
         shift = (room * (2 * amount[:, 4:6] - 1)).round()
-        way = (amount[:, 6] * 3).floor()  # 0 left-right, 1 upside down, 2 both
+        way = (amount[:, 6] * 3).floor()  # 0 horizontal, 1 vertical, 2 both
         sign = 1 - 2 * (torch.stack([way != 1, way != 0], dim=1) & happens[:, 3:4]).float()
 
         place = torch.arange(self.size, device=x.device) - (self.size - 1) / 2
@@ -138,7 +137,7 @@ class AugmentPhotographs:
         return torch.stack([cosine * u - sine * v, sine * u + cosine * v], dim=-1)
 
     def _holes(self, places: Tensor, number: Tensor, happens: Tensor) -> Tensor:
-        """Which pixels (n, size, size) are blackened."""
+        """Mask (n, size, size) of the pixels that are blacked out."""
         corner = (places * (self.size - self.hole + 1)).floor()[:, :, None]
         place = torch.arange(self.size, device=places.device)
         inside = (place >= corner) & (place < corner + self.hole)

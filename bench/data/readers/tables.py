@@ -1,7 +1,6 @@
-"""Tables in files that somebody else wrote: read, checked, and refused in one line with file, row and column.
+"""Readers of csv and parquet tables. Errors name file, row and column.
 
-The index of a table read from a file says where its rows stand: (file, row), rows counted from 1 below the header,
-blank lines left out.
+The index of a table is (file, row). Rows are counted from 1 below the header, without blank lines.
 """
 
 from __future__ import annotations
@@ -15,32 +14,35 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.data.files.user_files import optional
+from bench.optional import optional
 from bench.types import DataError, nearest
 
-LARGEST_FILE = 4 * 2**30  # bytes
-LARGEST_NUMBER = 1e30  # its square is still a number
+MAX_FILE_SIZE = 4 * 2**30  # bytes
+MAX_NUMBER = 1e30  # its square is a finite float32
 
 
 def read_table(file: Path) -> pd.DataFrame:
-    """The table in ``file``: csv (UTF-8, commas, a header) or parquet; cells keep the types found there.
+    """Return the table in ``file``: csv (UTF-8, commas, a header) or parquet. Cells keep their types.
 
-    Raises :class:`DataError` for anything else, for columns without a name or with equal names, and without rows.
+    Raises :class:`DataError` for other files, columns without a name or with equal names, and tables without rows.
     """
     if not file.is_file():
-        raise DataError(f"{file}: no such file")
-    if (size := file.stat().st_size) > LARGEST_FILE:
-        raise DataError(f"{file} has {size / 2**30:.1f} GiB, at most {LARGEST_FILE / 2**30:g} GiB are read")
+        raise DataError(f"{file}: there is no such file; check the path")
+    if (size := file.stat().st_size) > MAX_FILE_SIZE:
+        raise DataError(f"{file}: has {size / 2**30:.1f} GiB, expected at most {MAX_FILE_SIZE / 2**30:g} GiB")
     frame = _read_parquet(file) if file.suffix.lower() == ".parquet" else read_csv(file, _header(file))
     if frame.empty:
-        raise DataError(f"{file} has a header but no rows")
+        raise DataError(f"{file}: has a header but no rows")
     return frame.set_axis(pd.MultiIndex.from_product([[str(file)], range(1, len(frame) + 1)]), axis=0)
 
 
 def read_numbers(
     file: Path, columns: Sequence[str], codes: Mapping[str, Mapping[str, int]] | None = None
 ) -> pd.DataFrame:
-    """A csv with exactly ``columns`` (in any order) as float64, none missing; text becomes the number in ``codes``."""
+    """Return a table with exactly ``columns`` (in any order) as float64; ``codes`` give the numbers for words.
+
+    Raises :class:`DataError` for missing or other columns, empty cells and cells that are not numbers.
+    """
     frame = read_table(file)
     require_columns(frame, columns, str(file))
     for column, levels in (codes or {}).items():
@@ -55,7 +57,7 @@ def read_numbers(
 
 
 def require_columns(frame: pd.DataFrame, columns: Sequence[str], file: str) -> None:
-    """Refuse a table that lacks one of ``columns`` or has another one."""
+    """Raise :class:`DataError` if a table lacks one of ``columns`` or has another one."""
     for column in columns:
         if column not in frame:
             raise DataError(f"{file}: there is no column {column!r}: {nearest(column, frame.columns)}")
@@ -65,18 +67,21 @@ def require_columns(frame: pd.DataFrame, columns: Sequence[str], file: str) -> N
 
 
 def place(column: pd.Series, row: int | np.integer) -> str:
-    """Where the cell at position ``row`` of a column stands."""
+    """Return file, row and column of the cell at position ``row``, for error messages."""
     file, number = column.index[row]
-    return f"{file}, row {number}, column {column.name}"
+    return f'{file}, row {number}, column "{column.name}"'
 
 
 def numbers(column: pd.Series, *, missing: bool = False) -> np.ndarray:
-    """(n,) float64; names the first cell that is no number, or missing (NaN) unless ``missing`` allows it."""
+    """Return the cells (n,) float64, with NaN for missing cells if ``missing`` allows them.
+
+    Raises :class:`DataError` with the first cell that is not a number.
+    """
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    bad = ~(np.abs(values) < LARGEST_NUMBER) & ~(missing & column.isna().to_numpy())
+    bad = ~(np.abs(values) < MAX_NUMBER) & ~(missing & column.isna().to_numpy())
     if bad.any():
         row = bad.argmax()
-        raise DataError(f"{place(column, row)}: {_found(column, row)}, expected a number below {LARGEST_NUMBER:g}")
+        raise DataError(f"{place(column, row)}: {_found(column, row)}, expected a number below {MAX_NUMBER:g}")
     return values
 
 
@@ -86,10 +91,13 @@ def _found(column: pd.Series, row: int | np.integer) -> str:
 
 
 def read_csv(file: Path, names: Sequence[str] | None, **options: Any) -> pd.DataFrame:
-    """pandas.read_csv that refuses instead of guessing; without ``names`` the file has no header."""
+    """Read a csv file with pandas; without ``names`` the file has no header.
+
+    Raises :class:`DataError` for a file that is not UTF-8, is empty or has rows of different lengths.
+    """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # the cells of a first row that is too long
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # the first row is too long
             return pd.read_csv(
                 file,
                 header=None if names is None else 0,
@@ -103,12 +111,12 @@ def read_csv(file: Path, names: Sequence[str] | None, **options: Any) -> pd.Data
     except UnicodeDecodeError as error:
         raise _not_utf8(file, error) from None
     except pd.errors.EmptyDataError:
-        raise DataError(f"{file} is empty") from None
+        raise DataError(f"{file}: is empty") from None
     except pd.errors.ParserWarning:
-        raise DataError(f"{file} is not a proper csv: row 1 has more cells than there are columns") from None
+        raise DataError(f"{file}, row 1: has more cells than there are columns") from None
     except (OverflowError, ValueError) as error:  # ParserError is one
         reason = str(error).splitlines()[0].rpartition("C error: ")[2].rstrip(".")
-        raise DataError(f"{file} is not a proper csv: {reason}") from None
+        raise DataError(f"{file}: is not a correct csv file ({reason})") from None
 
 
 def _header(file: Path) -> list[str]:
@@ -120,11 +128,11 @@ def _header(file: Path) -> list[str]:
     except UnicodeDecodeError as error:
         raise _not_utf8(file, error) from None
     except csv.Error as error:
-        raise DataError(f"{file} is not a proper csv: {error}") from None
+        raise DataError(f"{file}: is not a correct csv file ({error})") from None
     if not names:
-        raise DataError(f"{file} is empty")
+        raise DataError(f"{file}: is empty")
     if len(names) == 1 and ";" in names[0]:
-        raise DataError(f"{file} separates its columns by semicolons, expected commas; save it with commas")
+        raise DataError(f"{file}: has columns separated by semicolons, expected commas; save it with commas")
     return _distinct(names, file)
 
 
@@ -132,9 +140,9 @@ def _distinct(names: list[str], file: Path) -> list[str]:
     seen = set()
     for number, name in enumerate(names, start=1):
         if not name:
-            raise DataError(f"{file}: column {number} has no name; name it, or save the file without it")
+            raise DataError(f"{file}: column {number} has no name; name it or remove it")
         if name in seen:
-            raise DataError(f"{file}: column {name!r} stands more than once; rename one of them")
+            raise DataError(f"{file}: has more than one column {name!r}; rename one of them")
         seen.add(name)
     return names
 
@@ -143,11 +151,11 @@ def _read_parquet(file: Path) -> pd.DataFrame:
     optional("pyarrow", "parquet")
     try:
         frame = pd.read_parquet(file, engine="pyarrow")
-    except (OSError, ValueError) as error:  # pyarrow's own errors are either
-        raise DataError(f"{file} is not a proper parquet file: {str(error).splitlines()[0]}") from None
+    except (OSError, ValueError) as error:  # these include pyarrow's errors
+        raise DataError(f"{file}: is not a correct parquet file ({str(error).splitlines()[0]})") from None
     frame.columns = pd.Index(_distinct([str(name).strip() for name in frame.columns], file))
     return frame.astype({name: object for name, kind in frame.dtypes.items() if kind == "category"})
 
 
 def _not_utf8(file: Path, error: UnicodeDecodeError) -> DataError:
-    return DataError(f"{file} is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8")
+    return DataError(f"{file}: is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8")

@@ -1,6 +1,6 @@
-"""Texts as numbers of their words: by a tokenizer from a local file, or by hashing where there is none.
+"""Conversion of texts to token numbers, by a tokenizer from a local file or by hashing words; word vectors.
 
-Token numbers are int64 (n, length); 0 is padding, so that a mask of real tokens is ``tokens != 0``.
+Token numbers are (n, length) int64 with 0 as padding.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bench.data.files import manifest
-from bench.data.files.user_files import find_any, optional
-from bench.types import DataError, SpecError
+from bench.data.files.locate import locate_path
+from bench.optional import optional
+from bench.types import DataError, SilobenchError, SpecError
 
-HASHES = 2**15  # numbers that words share where there is no tokenizer
-START = 1  # stands before every text
+VOCABULARY = 2**15  # token numbers without a tokenizer
+START = 1  # the first token of every text
 _WORD = re.compile(r"\w+|[^\w\s]")
 Tokenizer = Callable[[str], list[int]]
 
 
 def tokenizer(name: str, root: Path | None, most: int | None = None) -> Tokenizer:
-    """What turns a text into token numbers, at most ``most`` of them (its first ones).
+    """Return a function from a text to its token numbers, at most the first ``most``.
 
-    ``name`` is the place of a Hugging Face ``tokenizer.json`` below the data folders; its padding must be number 0.
-    With an empty name, lower-case words and single punctuation marks become 2 plus the remainder of their BLAKE2b
-    hash, a start mark before them becomes 1. Raises :class:`DataError` or, for a name that is no text,
-    :class:`SpecError`.
+    ``name`` is the path of a Hugging Face ``tokenizer.json`` below the data folders, whose padding must be token 0.
+    With an empty name, each lower-case word and punctuation mark becomes 2 plus its BLAKE2b hash modulo the remaining
+    vocabulary, after a start token 1. Raises :class:`DataError` for a file that cannot be used and :class:`SpecError`
+    for a name that is not text.
     """
     if not isinstance(name, str):
-        raise SpecError(f'tokenizer = {name!r}: expected the place of a tokenizer.json below the data folder, or ""')
+        raise SpecError(f'tokenizer = {name!r}: expected the path of a tokenizer.json below the data folder, or ""')
     if not name:
         return lambda text: [START, *map(_hash, _WORD.findall(text.lower()))][:most]
-    file = find_any([name], root, "put the tokenizer's tokenizer.json there, or leave the option tokenizer out")
+    file = locate_path(name, root, "put the tokenizer.json there, or omit the option tokenizer")
     try:
         loaded = optional("tokenizers", "text").Tokenizer.from_file(str(file))
-    except DataError:
+    except SilobenchError:
         raise
-    except Exception as error:  # the library raises bare exceptions
-        raise DataError(f"{file} is no tokenizer.json ({error}); download it again") from error
+    except Exception as error:  # the library raises plain exceptions
+        raise DataError(f"{file}: is not a tokenizer.json ({error}); download it again") from error
     if loaded.token_to_id("[PAD]") not in (0, None):
-        raise DataError(f"{file}: padding has number {loaded.token_to_id('[PAD]')}, expected 0")
+        raise DataError(f"{file}: padding is token {loaded.token_to_id('[PAD]')}, expected token 0")
     loaded.no_padding()
     if most is None:
         loaded.no_truncation()
@@ -63,13 +64,13 @@ def tokenizer(name: str, root: Path | None, most: int | None = None) -> Tokenize
 
 @lru_cache(maxsize=2**20)
 def _hash(word: str) -> int:
-    return 2 + int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big") % (HASHES - 2)
+    return 2 + int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big") % (VOCABULARY - 2)
 
 
 def padded(texts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Token numbers (n, length of the longest text), renumbered without gaps, and the old number (v,) of each new one.
+    """Return tokens (n, length of the longest text), renumbered without gaps, and the old numbers (v,) of the new ones.
 
-    The order of the old numbers is kept. Padding is 0 whether or not it occurs.
+    New numbers have the order of the old ones. Padding is 0.
     """
     tokens = np.zeros((len(texts), max(map(len, texts), default=0)), dtype=np.int64)
     for row, text in zip(tokens, texts, strict=True):
@@ -80,11 +81,12 @@ def padded(texts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Where the vectors of a tokenizer's tokens lie; ``place`` is a file below the data folders, or empty for none.
+    """The file with the word vectors of a tokenizer's tokens.
 
-    A file is a matrix (tokens, width) of floating point numbers: .npy, or .safetensors, where the matrix is the only
-    one or the one whose name ends in word_embeddings.weight (as in BERT). ``sha256`` pins the file if it is not empty.
-    Raises :class:`SpecError` for options that cannot be.
+    ``place`` is its path below the data folders, or empty for no vectors. The file holds a matrix (tokens, width) of
+    floating-point numbers: a .npy file, or a .safetensors file in which the matrix is the only tensor or the one whose
+    name ends in word_embeddings.weight (as in BERT). If ``sha256`` is not empty, the file must have this checksum.
+    Raises :class:`SpecError` for impossible options.
     """
 
     place: str
@@ -93,30 +95,34 @@ class Embeddings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.place, str):
-            raise SpecError(f'embeddings = {self.place!r}: expected the place of a file below the data folder, or ""')
+            raise SpecError(f'embeddings = {self.place!r}: expected the path of a file below the data folder, or ""')
         if not isinstance(self.sha256, str) or not re.fullmatch("([0-9a-f]{64})?", self.sha256):
             raise SpecError(f"embeddings_sha256 = {self.sha256!r}: expected 64 hexadecimal digits in lower case")
         if self.place and not self.tokenizer:
-            raise SpecError(f"embeddings = {self.place!r}: they belong to a tokenizer's tokens; give tokenizer, too")
+            raise SpecError(
+                f"embeddings = {self.place!r}: needs the option tokenizer; give the tokenizer of these vectors"
+            )
         if self.sha256 and not self.place:
-            raise SpecError("embeddings_sha256 is given without embeddings; give both or neither")
+            raise SpecError("embeddings_sha256: is given without embeddings; give both or neither")
 
     def read(self, numbers: np.ndarray, root: Path | None) -> tuple[Tensor | None, dict[str, str]]:
-        """The vectors (v, width) float32 of a tokenizer's ``numbers`` (v,), that of padding zero; and the file's hash.
+        """Return the vectors (v, width) float32 of the tokens ``numbers`` (v,), and options with the file's checksum.
 
-        Raises :class:`DataError` naming the file if it is not such a matrix.
+        The vector of padding is zero. Raises :class:`DataError` if the file is not such a matrix.
         """
         if not self.place:
             return None, {}
-        file = find_any([self.place], root, "put the vectors there, or leave the option embeddings out")
+        file = locate_path(self.place, root, "put the vectors there, or omit the option embeddings")
         digest = manifest.sha256(file)
         if self.sha256 not in ("", digest):
             raise DataError(f"{file}: expected sha256 {self.sha256}, found {digest}")
         matrix = _matrix(file)
         if matrix.dim() != 2 or not matrix.is_floating_point():
-            raise DataError(f"{file} holds {tuple(matrix.shape)} of {matrix.dtype}, expected (tokens, width) of floats")
+            raise DataError(
+                f"{file}: has shape {tuple(matrix.shape)} of {matrix.dtype}, expected (tokens, width) of floats"
+            )
         if numbers[-1] >= len(matrix):
-            raise DataError(f"{file} has vectors of {len(matrix)} tokens, the tokenizer gives numbers to {numbers[-1]}")
+            raise DataError(f"{file}: has vectors of {len(matrix)} tokens, but the tokenizer uses token {numbers[-1]}")
         rows = matrix[torch.from_numpy(numbers)].float()
         wrong = ~torch.isfinite(rows).all(1)
         if wrong.any():
@@ -141,4 +147,4 @@ def _matrix(file: Path) -> Tensor:
             reason = "expected a file in .safetensors or .npy"
     except (OSError, EOFError, ValueError, TypeError, AttributeError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-    raise DataError(f"{file} holds no vectors of tokens: {reason}")
+    raise DataError(f"{file}: has no word vectors: {reason}")

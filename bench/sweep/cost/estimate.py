@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.data.files import cards
+from bench.data.files.locate import at_hand
 from bench.spec import StudySpec, options_by_name
 from bench.sweep import training
 from bench.sweep.cost import calibration
@@ -150,7 +151,7 @@ def _missing(study: StudySpec, root: Path | None) -> tuple[MissingFiles, ...]:
     """Return the files that the study's data sets need and this machine lacks."""
     found = []
     for name, options in options_by_name(method.data for method in study.methods.values()).items():
-        lacking = [each for each in cards.read(name).needed(*options) if each.place(root) is None]
+        lacking = [each for each in cards.read(name).needed(*options) if at_hand(each, root) is None]
         sizes = [each.size for each in lacking]
         size = None if None in sizes else sum(each for each in sizes if each is not None)
         if lacking:

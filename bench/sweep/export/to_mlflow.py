@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench import __version__
-from bench.data.files.user_files import optional
+from bench.optional import optional
 from bench.sweep.export.to_tensorboard import results, scalars
 from bench.sweep.summaries import Record, names
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench.data.files.user_files import optional
+from bench.optional import optional
 from bench.sweep.summaries import Record, names
 
 if TYPE_CHECKING:

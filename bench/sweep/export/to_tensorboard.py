@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.data.files.user_files import optional
+from bench.optional import optional
 from bench.sweep.selection import best_validation
 from bench.sweep.summaries import Record, means, names, own_metric
 

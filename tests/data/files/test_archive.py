@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.data.files import archive
-from bench.data.files.archive import unpack
+from bench.data.files.archive import unpack, unpacked_temporarily
 from bench.types import DataError
 
 FILES = {"a/one.txt": b"one", "a/b/two.bin": bytes(range(256)) * 40, "empty": b""}
@@ -134,12 +134,16 @@ def test_bombs(tmp_path: Path, kind: str):
 
 @pytest.mark.parametrize("kind", ["many.zip", "many.tar"])
 def test_too_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str):
-    monkeypatch.setattr(archive, "MOST_ENTRIES", 99)
-    refused(tmp_path, make(tmp_path / kind, {f"file{number}": b"" for number in range(100)}), "the 99 .*allowed")
+    monkeypatch.setattr(archive, "MAX_ENTRIES", 99)
+    refused(
+        tmp_path,
+        make(tmp_path / kind, {f"file{number}": b"" for number in range(100)}),
+        "than 99 entries|at most 99",
+    )
 
 
-def test_a_name_that_stands_twice(tmp_path: Path):
-    refused(tmp_path, tarred(tmp_path / "evil.tar", ("a", b"1"), ("./a", b"2")), "'a' stands twice|'./a' stands twice")
+def test_a_name_that_occurs_twice(tmp_path: Path):
+    refused(tmp_path, tarred(tmp_path / "evil.tar", ("a", b"1"), ("./a", b"2")), "'a' occurs twice|'./a' occurs twice")
 
 
 def test_a_file_that_is_a_folder_too(tmp_path: Path):
@@ -179,3 +183,18 @@ def test_damaged_archives_come_out_whole_or_not_at_all(tmp_path: Path, kind: str
         found = None
     assert out.exists() == (found is not None)
     assert found in (None, sorted(FILES.values()))
+
+
+def test_a_folder_is_used_as_it_is(tmp_path: Path):
+    with unpacked_temporarily(tmp_path, lambda name: True) as folder:
+        assert folder == tmp_path
+
+
+def test_an_archive_is_unpacked_into_the_cache_until_the_block_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    with zipfile.ZipFile(tmp_path / "some.zip", "w") as opened:
+        opened.writestr("a/wanted", "1")
+        opened.writestr("a/other", "2")
+    with unpacked_temporarily(tmp_path / "some.zip", lambda name: name.endswith("wanted")) as folder:
+        assert [file.name for file in (folder / "a").iterdir()] == ["wanted"]
+    assert list((tmp_path / "cache").iterdir()) == []

@@ -158,7 +158,7 @@ def test_a_full_disk_is_said_before_anything_is_written(tmp_path: Path, folder: 
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     fill = Filler()
-    with pytest.raises(DataError, match=r"toy-.* cannot be written .*No space left .* set BENCH_CACHE"):
+    with pytest.raises(DataError, match=r"toy-.*: cannot be written .*No space left .* set BENCH_CACHE"):
         ask(tmp_path / "raw", fill)
     assert fill.calls == 0
     assert visible(folder) == []
@@ -181,7 +181,7 @@ def test_damaged_arrays_are_refused(tmp_path: Path, folder: Path, damage: str):
         np.save(file, np.zeros((2, 2), dtype=np.float32))
     else:
         file.write_bytes(file.read_bytes()[: -1 if damage == "cut" else 0])
-    with pytest.raises(DataError, match=r"x\.npy is damaged: .*; `silobench data prepare toy` makes it anew"):
+    with pytest.raises(DataError, match=r"x\.npy: is damaged: .*; run `silobench data prepare toy` to prepare it"):
         ask(tmp_path / "raw", Filler())
 
 
@@ -198,16 +198,16 @@ def test_any_changed_byte_is_found_before_use(position: int, flip: int, settled:
         raw = bytearray(file.read_bytes())
         raw[position % len(raw)] ^= flip
         file.write_bytes(raw)
-        with pytest.raises(DataError, match=r"x\.npy is damaged: expected sha256 .*; `silobench data prepare toy`"):
+        with pytest.raises(DataError, match=r"x\.npy: is damaged: expected sha256 .*; run `silobench data prepare"):
             ask(Path(room) / "raw", Filler())
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[]", b'{"x.npy": 1}', b"\xff"])
-def test_a_damaged_seal_is_refused(tmp_path: Path, folder: Path, content: bytes | None):
+def test_a_damaged_manifest_is_refused(tmp_path: Path, folder: Path, content: bytes | None):
     ask(tmp_path / "raw", Filler())
-    file = next(folder.glob(f"toy-*/{manifest.SEAL}"))
+    file = next(folder.glob(f"toy-*/{manifest.MANIFEST}"))
     file.unlink() if content is None else file.write_bytes(content)
-    with pytest.raises(DataError, match=r"seal\.json is damaged: not readable .*; `silobench data prepare toy`"):
+    with pytest.raises(DataError, match=r"manifest\.json: is damaged: not readable .*; run `silobench data prepare"):
         ask(tmp_path / "raw", Filler())
 
 

@@ -16,15 +16,17 @@ from requests import ConnectionError as NoConnection
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 
-from bench.data.files.download import Asset, find, locate, locate_unpacked, watched
-from bench.data.files.manifest import SEAL
+from bench.data.files.download import watched
+from bench.data.files.locate import find, locate, locate_unpacked
+from bench.data.files.manifest import MANIFEST
+from bench.data.files.raw_file import RawFile
 from bench.types import DataError
 
 CONTENT = b"1,2,3\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 URL = "https://one.example/file.data"
 MIRROR = "https://two.example/file.data"
-ASSET = Asset("folder/file.data", SHA256, len(CONTENT), (URL, MIRROR), "CC0")
+FILE = RawFile("folder/file.data", SHA256, len(CONTENT), (URL, MIRROR), "CC0")
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +86,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def put(folder: Path, content: bytes = CONTENT, path: str = ASSET.path) -> Path:
+def put(folder: Path, content: bytes = CONTENT, path: str = FILE.path) -> Path:
     file = folder / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
@@ -99,12 +101,12 @@ def test_root_goes_before_data_folder_before_cache(
     tmp_path: Path, cache: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     in_cache = put(cache)
-    assert locate(ASSET) == in_cache
+    assert locate(FILE) == in_cache
     in_data = put(tmp_path / "data", path="file.data")
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
-    assert locate(ASSET) == in_data
+    assert locate(FILE) == in_data
     in_root = put(tmp_path / "root")
-    assert locate(ASSET, tmp_path / "root") == in_root
+    assert locate(FILE, tmp_path / "root") == in_root
     assert server.asked == []
 
 
@@ -118,7 +120,7 @@ def test_a_wrong_file_of_the_user_is_named_and_never_replaced(
     if origin == "BENCH_DATA":
         monkeypatch.setenv("BENCH_DATA", str(tmp_path / "own"))
     with pytest.raises(DataError) as caught:
-        locate(ASSET, tmp_path / "own" if origin == "root" else None)
+        locate(FILE, tmp_path / "own" if origin == "root" else None)
     found = hashlib.sha256(b"1,2,4\n").hexdigest()
     assert all(word in str(caught.value) for word in (str(wrong), SHA256, found, URL))
     assert wrong.read_bytes() == b"1,2,4\n"
@@ -126,11 +128,11 @@ def test_a_wrong_file_of_the_user_is_named_and_never_replaced(
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(DataError, match=r"root = .*nowhere: no such folder"):
-        locate(ASSET, tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"root = .*nowhere: there is no such folder"):
+        locate(FILE, tmp_path / "nowhere")
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "elsewhere"))
-    with pytest.raises(DataError, match=r"BENCH_DATA = .*elsewhere: no such folder"):
-        locate(ASSET)
+    with pytest.raises(DataError, match=r"BENCH_DATA = .*elsewhere: there is no such folder"):
+        locate(FILE)
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -146,15 +148,15 @@ def test_offline_opens_no_socket_and_says_what_to_put_where(
     if damaged:
         put(cache, b"damaged")
     with pytest.raises(DataError) as caught:
-        locate(ASSET)
-    expected = ("folder/file.data: no intact copy in", "BENCH_OFFLINE", URL, "CC0", SHA256, str(cache / ASSET.path))
+        locate(FILE)
+    expected = ("folder/file.data: not found in", "BENCH_OFFLINE", URL, "CC0", SHA256, str(cache / FILE.path))
     assert all(word in str(caught.value) for word in expected)
     assert "\n" not in str(caught.value)
 
 
 def test_a_download_is_kept(cache: Path, server: Server):
     server.pages[URL] = (200, {}, CONTENT)
-    assert locate(ASSET) == locate(ASSET) == cache / "folder" / "file.data"
+    assert locate(FILE) == locate(FILE) == cache / "folder" / "file.data"
     assert (cache / "folder" / "file.data").read_bytes() == CONTENT
     assert server.asked == [URL]
     assert left_in(cache) == ["file.data"]
@@ -163,7 +165,7 @@ def test_a_download_is_kept(cache: Path, server: Server):
 def test_a_damaged_cache_is_mended(cache: Path, server: Server):
     server.pages[URL] = (200, {}, CONTENT)
     put(cache, b"damaged")
-    assert locate(ASSET).read_bytes() == CONTENT
+    assert locate(FILE).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_the_next_mirror_is_tried(cache: Path, server: Server, page: tuple[int, 
         server.pages[URL] = page
     server.pages["http://one.example/plain"] = (200, {}, CONTENT)
     server.pages[MIRROR] = (200, {}, CONTENT)
-    assert locate(ASSET).read_bytes() == CONTENT
+    assert locate(FILE).read_bytes() == CONTENT
     assert server.asked == [URL, MIRROR]
     assert left_in(cache) == ["file.data"]
 
@@ -191,17 +193,17 @@ def test_the_next_mirror_is_tried(cache: Path, server: Server, page: tuple[int, 
 def test_a_redirect_to_https_is_followed(server: Server):
     server.pages[URL] = (302, {"location": "/moved"}, b"")
     server.pages["https://one.example/moved"] = (200, {}, CONTENT)
-    assert locate(ASSET).read_bytes() == CONTENT
+    assert locate(FILE).read_bytes() == CONTENT
 
 
 def test_without_a_good_mirror_everything_tried_is_told_and_nothing_left(cache: Path, server: Server):
     server.pages[URL] = (200, {}, b"<html>please log in</html>")
     with pytest.raises(DataError) as caught:
-        locate(ASSET)
+        locate(FILE)
     expected = (
         f"folder/file.data: cannot be downloaded ({URL}: the server sends more than the expected 6 bytes; "
-        f"{MIRROR}: no route to host); put the file from {URL} (CC0; 6 bytes, sha256 {SHA256}) "
-        f"at {cache / ASSET.path}"
+        f"{MIRROR}: no route to host); download {URL} (CC0; 6 bytes, sha256 {SHA256}) "
+        f"and save it as {cache / FILE.path}"
     )
     assert str(caught.value) == expected
     assert left_in(cache) == []
@@ -210,7 +212,7 @@ def test_without_a_good_mirror_everything_tried_is_told_and_nothing_left(cache: 
 def test_the_next_mirror_continues_where_a_connection_broke(cache: Path, server: Server):
     server.pages = {URL: (200, {}, CONTENT), MIRROR: (200, {}, CONTENT)}
     server.breaking, server.continuing = {URL: 4}, {MIRROR}
-    assert locate(ASSET).read_bytes() == CONTENT
+    assert locate(FILE).read_bytes() == CONTENT
     assert (server.asked, server.ranges) == ([URL, MIRROR], [None, "bytes=4-"])
     assert left_in(cache) == ["file.data"]
 
@@ -218,24 +220,24 @@ def test_the_next_mirror_continues_where_a_connection_broke(cache: Path, server:
 def test_the_next_call_continues_where_all_connections_broke(server: Server):
     server.pages, server.breaking = {URL: (200, {}, CONTENT)}, {URL: 4}
     with pytest.raises(DataError, match="connection broken"):
-        locate(ASSET)
+        locate(FILE)
     server.breaking, server.continuing = {}, {URL}
-    assert locate(ASSET).read_bytes() == CONTENT
+    assert locate(FILE).read_bytes() == CONTENT
     assert server.ranges[-1] == "bytes=4-"
 
 
 def test_a_server_that_cannot_continue_sends_all_again(server: Server):
     server.pages = {URL: (200, {}, CONTENT), MIRROR: (200, {}, CONTENT)}
     server.breaking = {URL: 4}
-    assert locate(ASSET).read_bytes() == CONTENT
+    assert locate(FILE).read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=4-"]
 
 
 @pytest.mark.parametrize("begun", [b"<htm", CONTENT + b"more"], ids=["of another file", "too long"])
 def test_a_wrong_beginning_is_not_continued_twice(cache: Path, server: Server, begun: bytes):
-    put(cache, begun, f"{ASSET.path}.{SHA256[:16]}.part")
+    put(cache, begun, f"{FILE.path}.{SHA256[:16]}.part")
     server.pages, server.continuing = {URL: (200, {}, CONTENT)}, {URL}
-    assert locate(ASSET).read_bytes() == CONTENT
+    assert locate(FILE).read_bytes() == CONTENT
     assert server.ranges == [f"bytes={len(begun)}-", None]
     assert left_in(cache) == ["file.data"]
 
@@ -245,8 +247,8 @@ def test_a_watcher_is_told_how_far_a_download_is(server: Server):
     server.pages = {URL: (200, {}, CONTENT), MIRROR: (200, {}, CONTENT)}
     server.breaking, server.continuing = {URL: 4}, {MIRROR}
     with watched(lambda *news: told.append(news)):
-        locate(ASSET)
-    assert told == [(ASSET.path, 4, 6), (ASSET.path, 6, 6)]
+        locate(FILE)
+    assert told == [(FILE.path, 4, 6), (FILE.path, 6, 6)]
 
 
 def test_callers_at_the_same_time_download_once(cache: Path, server: Server):
@@ -256,32 +258,26 @@ def test_callers_at_the_same_time_download_once(cache: Path, server: Server):
 
     def ask() -> None:
         barrier.wait()
-        found.append(locate(ASSET))
+        found.append(locate(FILE))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [cache / ASSET.path] * 4
+    assert found == [cache / FILE.path] * 4
     assert server.asked == [URL]
 
 
 def test_a_cache_that_cannot_be_written_is_named(cache: Path, server: Server):
     cache.write_text("a file where the folder should be")
     with pytest.raises(DataError, match=r"cannot be written .* set BENCH_CACHE to a folder of yours"):
-        locate(ASSET)
+        locate(FILE)
     assert server.asked == []
 
 
-@pytest.mark.parametrize("urls", [(), ("http://one.example/file.data",), (URL, "ftp://two.example/file.data")])
-def test_an_asset_has_https_addresses_only(urls: tuple[str, ...]):
-    with pytest.raises(DataError, match="an asset needs at least one address, all of them https://"):
-        Asset("file.data", SHA256, len(CONTENT), urls, "CC0")
-
-
 PACKED_URLS = ("https://one.example/file.gz", "https://two.example/file.gz")
-PACKED = Asset("folder/file", SHA256, len(CONTENT), PACKED_URLS, "MIT")
+PACKED = RawFile("folder/file", SHA256, len(CONTENT), PACKED_URLS, "MIT")
 
 
 def test_a_packed_file_is_unpacked_on_the_way(cache: Path, server: Server):
@@ -303,40 +299,34 @@ def test_a_wrong_packed_file_is_passed_over(cache: Path, server: Server, body: b
     assert left_in(cache) == ["file"]
 
 
-def test_the_remedy_says_to_unpack():
-    with pytest.raises(DataError, match=r"put the file from https://one\.example/file\.gz, unpacked, \(MIT; 6 bytes"):
+def test_the_remedy_says_to_decompress():
+    with pytest.raises(DataError, match=r"download https://one\.example/file\.gz, decompress it \(MIT; 6 bytes"):
         locate(PACKED)
 
 
 def test_an_md5_stands_in_for_a_sha256(cache: Path, server: Server):
-    asset = dataclasses.replace(ASSET, sha256=None, size=None, md5=hashlib.md5(CONTENT).hexdigest())
+    file = dataclasses.replace(FILE, sha256=None, size=None, md5=hashlib.md5(CONTENT).hexdigest())
     server.pages[URL] = (200, {}, b"1,2,4\n")
     server.pages[MIRROR] = (200, {}, CONTENT)
-    assert locate(asset).read_bytes() == CONTENT
+    assert locate(file).read_bytes() == CONTENT
     assert server.asked == [URL, MIRROR]
 
 
 def test_a_file_without_a_published_size_is_capped_too(cache: Path, server: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("bench.data.files.download.LIMIT", 5)
+    monkeypatch.setattr("bench.data.files.download.MAX_UNKNOWN_SIZE", 5)
     server.pages[URL] = (200, {}, CONTENT)
     with pytest.raises(DataError, match="the server sends more than the expected 5 bytes"):
-        locate(dataclasses.replace(ASSET, sha256=None, size=None, md5=hashlib.md5(CONTENT).hexdigest()))
-
-
-@pytest.mark.parametrize(("sha256", "md5"), [(None, None), (SHA256, "0" * 32)])
-def test_an_asset_has_one_hash(sha256: str | None, md5: str | None):
-    with pytest.raises(DataError, match="an asset needs either a sha256 or an md5"):
-        dataclasses.replace(ASSET, sha256=sha256, md5=md5)
+        locate(dataclasses.replace(FILE, sha256=None, size=None, md5=hashlib.md5(CONTENT).hexdigest()))
 
 
 def test_an_unpinned_file_is_found_in_the_users_folders_only(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
     put(cache)
-    assert find(ASSET.path) is None
+    assert find(FILE.path) is None
     in_data = put(tmp_path / "data", path="file.data")
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
-    assert find(ASSET.path) == in_data
+    assert find(FILE.path) == in_data
 
 
 def test_members_of_an_archive_are_unpacked_once(tmp_path: Path, cache: Path, server: Server):
@@ -345,13 +335,13 @@ def test_members_of_an_archive_are_unpacked_once(tmp_path: Path, cache: Path, se
         archive.writestr("inner/wanted", b"1")
         archive.writestr("inner/other", b"2")
     body = packed.read_bytes()
-    asset = Asset("made.zip", hashlib.sha256(body).hexdigest(), len(body), (URL,), "CC0")
+    file = RawFile("made.zip", hashlib.sha256(body).hexdigest(), len(body), (URL,), "CC0")
     server.pages[URL] = (200, {}, body)
-    folder = locate_unpacked(asset, ["inner/wanted"])
-    assert sorted(file.name for file in folder.rglob("*") if file.is_file()) == [SEAL, "wanted"]
+    folder = locate_unpacked(file, ["inner/wanted"])
+    assert sorted(file.name for file in folder.rglob("*") if file.is_file()) == [MANIFEST, "wanted"]
     (cache / "made.zip").unlink()
-    assert locate_unpacked(asset, ["inner/wanted"]) == folder
+    assert locate_unpacked(file, ["inner/wanted"]) == folder
     assert server.asked == [URL]
     (folder / "inner" / "wanted").write_bytes(b"2")
-    with pytest.raises(DataError, match=r"wanted is damaged: expected sha256 .*; delete the folder"):
-        locate_unpacked(asset, ["inner/wanted"])
+    with pytest.raises(DataError, match=r"wanted: is damaged: expected sha256 .*; delete the folder"):
+        locate_unpacked(file, ["inner/wanted"])

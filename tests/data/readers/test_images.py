@@ -10,12 +10,12 @@ import torch
 from PIL import Image, ImageEnhance
 from torch import Tensor
 
-from bench.data.readers.images import Augment, Normalise, _jittered, resize
+from bench.data.readers.images import AugmentImages, Normalise, _jittered, resize
 
 HALF = Normalise((0.5,), (0.5,))
 COLOUR = Normalise((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))
-SHAPES = Augment(HALF, rotation=10, translation=0.1, scaling=0.1, perspective=0.2)
-PHOTOGRAPHS = Augment(COLOUR, crop=4, flip=True, rotation=15, translation=0.1, scaling=0.1, jitter=0.2)
+SHAPES = AugmentImages(HALF, rotation=10, translation=0.1, scaling=0.1, perspective=0.2)
+PHOTOGRAPHS = AugmentImages(COLOUR, crop=4, flip=True, rotation=15, translation=0.1, scaling=0.1, jitter=0.2)
 
 
 def noise(count: int, channels: int, size: int) -> Tensor:
@@ -46,7 +46,7 @@ def bright(pixels: Normalise, x: Tensor) -> Tensor:
     return x * std + mean
 
 
-def changed(augment: Augment, image: Tensor, count: int = 200) -> Tensor:
+def changed(augment: AugmentImages, image: Tensor, count: int = 200) -> Tensor:
     """``count`` changed copies, in [0, 1]."""
     return bright(HALF, augment((image * 255).expand(count, -1, -1, -1), keys(count)))
 
@@ -69,11 +69,11 @@ def test_normalise_by_hand():
 
 def test_equal_options_make_equal_transforms():
     assert Normalise((0.5,), (0.5,)) == HALF
-    assert Augment(Normalise((0.5,), (0.5,)), rotation=10) == Augment(HALF, rotation=10)
+    assert AugmentImages(Normalise((0.5,), (0.5,)), rotation=10) == AugmentImages(HALF, rotation=10)
 
 
 @pytest.mark.parametrize(("augment", "channels", "size"), [(SHAPES, 1, 28), (PHOTOGRAPHS, 3, 32)])
-def test_an_image_and_its_key_decide_all(augment: Augment, channels: int, size: int):
+def test_an_image_and_its_key_decide_all(augment: AugmentImages, channels: int, size: int):
     x = noise(40, channels, size)
     made = augment(x, keys(40))
     order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
@@ -85,7 +85,7 @@ def test_an_image_and_its_key_decide_all(augment: Augment, channels: int, size: 
 
 
 @pytest.mark.parametrize(("augment", "channels", "size"), [(SHAPES, 1, 28), (PHOTOGRAPHS, 3, 32)])
-def test_every_key_makes_another_image_in_range(augment: Augment, channels: int, size: int):
+def test_every_key_makes_another_image_in_range(augment: AugmentImages, channels: int, size: int):
     x = noise(1, channels, size).expand(50, -1, -1, -1)
     made = augment(x, keys(50))
     assert made.shape == x.shape
@@ -97,11 +97,11 @@ def test_every_key_makes_another_image_in_range(augment: Augment, channels: int,
 
 def test_nothing_asked_changes_nothing():
     x = noise(10, 3, 32)
-    torch.testing.assert_close(Augment(COLOUR)(x, keys(10)), COLOUR(x), rtol=0, atol=1e-4)
+    torch.testing.assert_close(AugmentImages(COLOUR)(x, keys(10)), COLOUR(x), rtol=0, atol=1e-4)
 
 
 def test_rotation_stays_within_its_angle_and_keeps_the_distance():
-    down, right = places(changed(Augment(HALF, rotation=10), spot(0, 8)))
+    down, right = places(changed(AugmentImages(HALF, rotation=10), spot(0, 8)))
     angles = torch.rad2deg(torch.atan2(down, right))
     assert 9 < angles.max() <= 10.1
     assert -10.1 <= angles.min() < -9
@@ -109,13 +109,13 @@ def test_rotation_stays_within_its_angle_and_keeps_the_distance():
 
 
 def test_translation_is_by_whole_pixels_up_to_its_share():
-    for moved in places(changed(Augment(HALF, translation=0.1), spot(0, 0))):
+    for moved in places(changed(AugmentImages(HALF, translation=0.1), spot(0, 0))):
         assert sorted(set(moved.round(decimals=3).abs().tolist())) == [0, 1, 2, 3]
         assert {-3, 3} <= set(moved.round().tolist())
 
 
 def test_scaling_moves_away_from_the_middle_or_towards_it():
-    down, right = places(changed(Augment(HALF, scaling=0.1), spot(6, -6)))
+    down, right = places(changed(AugmentImages(HALF, scaling=0.1), spot(6, -6)))
     torch.testing.assert_close(down, -right, rtol=0, atol=0.05)
     assert 6.5 < down.max() <= 6.65
     assert 5.35 <= down.min() < 5.5
@@ -125,7 +125,7 @@ def test_scaling_moves_away_from_the_middle_or_towards_it():
 def test_perspective_moves_a_corner_of_half_the_images_inwards(corner: tuple[int, int]):
     image = torch.zeros(1, 1, 29, 29)
     image[0, 0, corner[0], corner[1]] = 1.0
-    made = changed(Augment(HALF, perspective=0.2), image, 400)
+    made = changed(AugmentImages(HALF, perspective=0.2), image, 400)
     # Corners move to whole pixels, which therefore are copies of the bright one.
     torch.testing.assert_close(made.amax((1, 2, 3)), torch.ones(400), rtol=0, atol=1e-3)
     peaks = made.flatten(1).argmax(1).tolist()
@@ -137,7 +137,7 @@ def test_perspective_moves_a_corner_of_half_the_images_inwards(corner: tuple[int
 
 def test_crop_shows_a_reflection_behind_the_border():
     ramp = torch.arange(16.0).div(16).expand(1, 1, 16, 16)
-    made = changed(Augment(HALF, crop=4), ramp)
+    made = changed(AugmentImages(HALF, crop=4), ramp)
     rows = {tuple((row * 16).round().int().tolist()) for row in made[:, 0, 8]}
     assert rows == {
         tuple(abs(place + shift) if place + shift < 16 else 30 - place - shift for place in range(16))
@@ -148,14 +148,14 @@ def test_crop_shows_a_reflection_behind_the_border():
 
 def test_flip_mirrors_half_of_the_images():
     image = spot(0, 5)
-    _, right = places(changed(Augment(HALF, flip=True), image))
+    _, right = places(changed(AugmentImages(HALF, flip=True), image))
     assert set(right.round().tolist()) == {-5, 5}
     assert 70 < (right > 0).sum() < 130
 
 
 def test_what_comes_in_is_black():
     white = torch.ones(1, 1, 28, 28)
-    made = changed(Augment(HALF, translation=0.1), white)
+    made = changed(AugmentImages(HALF, translation=0.1), white)
     assert set(made.round(decimals=3).unique().abs().tolist()) == {0.0, 1.0}
     assert (made.mean((1, 2, 3)) < 0.99).sum() > 100
 
@@ -163,7 +163,7 @@ def test_what_comes_in_is_black():
 def test_jitter_by_hand():
     """A grey image has no saturation to change, and its contrast is about its own mean: only brightness is seen."""
     grey = torch.full((200, 3, 4, 4), 102.0)
-    made = bright(COLOUR, Augment(COLOUR, jitter=0.2)(grey, keys(200)))
+    made = bright(COLOUR, AugmentImages(COLOUR, jitter=0.2)(grey, keys(200)))
     torch.testing.assert_close(made.amax((1, 2, 3)), made.amin((1, 2, 3)), rtol=0, atol=1e-5)
     factors = made[:, 0, 0, 0] / 0.4
     assert 0.8 <= factors.min() < 0.82

@@ -57,21 +57,21 @@ def test_only_the_wanted_items_are_looked_at(tmp_path: Path):
 @pytest.mark.parametrize(
     ("images", "labels", "message"),
     [
-        (b"", NUMBERS, r"images is no idx file of pictures: it must begin with the number 2051; download it again$"),
-        (NUMBERS, NUMBERS, "images is no idx file of pictures"),
-        (IMAGES, IMAGES, "labels is no idx file of labels: it must begin with the number 2049"),
-        (gzip.compress(IMAGES), NUMBERS, "images is no idx file of pictures"),
-        (IMAGES[:-1], NUMBERS, r"images ends too early: it announces 5 items of 784 bytes; download it again$"),
-        (IMAGES + b"\0", NUMBERS, "images goes on after the last item: it announces 5 items of 784 bytes"),
-        (IMAGES, NUMBERS[:-1], "labels ends too early: it announces 5 items of 1 bytes"),
+        (b"", NUMBERS, r"images: is not an idx file of pictures, expected it to begin with 2051; download it again$"),
+        (NUMBERS, NUMBERS, "images: is not an idx file of pictures"),
+        (IMAGES, IMAGES, "labels: is not an idx file of labels, expected it to begin with 2049"),
+        (gzip.compress(IMAGES), NUMBERS, "images: is not an idx file of pictures"),
+        (IMAGES[:-1], NUMBERS, r"images: ends too early, expected 5 items of 784 bytes; download it again$"),
+        (IMAGES + b"\0", NUMBERS, "images: has bytes after the last item, expected 5 items of 784 bytes"),
+        (IMAGES, NUMBERS[:-1], "labels: ends too early, expected 5 items of 1 bytes"),
         (
             struct.pack(">4I", 2051, 5, 32, 28),
             NUMBERS,
-            r"images announces 5 items of shape \(32, 28\), expected \(28, 28\)",
+            r"images: states 5 items of shape \(32, 28\), expected \(28, 28\)",
         ),
-        (struct.pack(">4I", 2051, 2**32 - 1, 28, 28), NUMBERS, "images announces 4294967295 items .* at most 1000000"),
-        (IMAGES, struct.pack(">2I", 2049, 4) + bytes(4), "labels: 4 labels, but .*images has 5 pictures"),
-        (IMAGES, NUMBERS[:-2] + b"\x0a\x01", r"labels: item 3 has label 10, expected 0 to 9$"),
+        (struct.pack(">4I", 2051, 2**32 - 1, 28, 28), NUMBERS, "images: states 4294967295 items .* at most 1000000"),
+        (IMAGES, struct.pack(">2I", 2049, 4) + bytes(4), "labels: has 4 labels, but .*images has 5 pictures"),
+        (IMAGES, NUMBERS[:-2] + b"\x0a\x01", r"labels, item 3: has label 10, expected 0 to 9$"),
     ],
 )
 def test_other_idx_files_are_refused(tmp_path: Path, images: bytes, labels: bytes, message: str):
@@ -82,7 +82,7 @@ def test_other_idx_files_are_refused(tmp_path: Path, images: bytes, labels: byte
 @pytest.mark.parametrize("damage", [lambda body: body[:-9], lambda body: body[:200] + b"\xff" * 8 + body[208:]])
 def test_a_damaged_packed_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]):
     images, labels = idx_files(tmp_path, damage(gzip.compress(IMAGES)))
-    with pytest.raises(DataError, match=r"images\.gz is a damaged gzip file"):
+    with pytest.raises(DataError, match=r"images\.gz: is a damaged gzip file"):
         idx.read(images.rename(tmp_path / "images.gz"), labels, classes=10)
 
 
@@ -106,7 +106,7 @@ def test_cifar_batches_are_read_one_after_the_other(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", r"x\.bin has 0 bytes, expected 1 to 10000 rows of 3073 bytes; download it again$"),
+        (b"", r"x\.bin: has 0 bytes, expected 1 to 10000 rows of 3073 bytes; download it again$"),
         (cifar_rows(2).tobytes()[:-1], "has 6145 bytes, expected 1 to 10000 rows"),
         (bytes(3073 * 10_001), "has 30733073 bytes, expected 1 to 10000 rows"),
         (bytes(3073) + b"\x0a" + bytes(3072), r"x\.bin, row 1: label 10, expected 0 to 9$"),
@@ -151,12 +151,12 @@ def pickled() -> np.ndarray:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (medmnist(val_labels=None), r"small\.npz has no array val_labels; expected images and labels of train, val"),
+        (medmnist(val_labels=None), r"small\.npz: has no array val_labels; expected images and labels of train, val"),
         (medmnist(1), r"array train_images is \(4, 28, 28\) of uint8, expected \(n, 28, 28, 3\) of uint8$"),
         (medmnist(train_images=np.zeros((4, 28, 28, 3))), r"array train_images is \(4, 28, 28, 3\) of float64"),
         (medmnist(train_labels=pickled()), r"array train_labels is \(4,\) of object, expected \(n, 1\) of uint8"),
         (medmnist(test_labels=np.zeros((2, 1), np.uint8)), "part test has 3 pictures and 2 labels"),
-        (medmnist(val_labels=np.full((2, 1), 9, np.uint8)), "picture 4 of all parts has label 9, expected 0 to 8"),
+        (medmnist(val_labels=np.full((2, 1), 9, np.uint8)), "picture 4 of all parts: has label 9, expected 0 to 8"),
     ],
 )
 def test_other_npz_files_are_refused(tmp_path: Path, arrays: dict[str, np.ndarray], message: str):
@@ -172,7 +172,7 @@ def test_an_array_of_another_size_than_announced_is_refused(tmp_path: Path, anno
     file = npz(tmp_path, medmnist(train_images=None))
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("train_images.npy", body.getvalue() + bytes(4 * 28 * 28 * 3))
-    with pytest.raises(DataError, match=r"announces|ends after|part train has 3 pictures and 4 labels"):
+    with pytest.raises(DataError, match=r"states|ends after|part train has 3 pictures and 4 labels"):
         read_medmnist(file, 3, 9)
 
 

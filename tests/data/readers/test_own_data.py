@@ -39,7 +39,7 @@ def test_a_class_of_one_sample_does_not_hinder():
 
 
 def test_targets_that_are_no_classes_are_refused():
-    with pytest.raises(DataError, match=r"mine: 1001 classes, at most 1000 are read; is it the right target\?"):
+    with pytest.raises(DataError, match=r"mine: has 1001 classes, expected at most 1000; check the target"):
         require_classes("mine", range(1001))
     assert require_classes("mine", "ab") == "binary"
     assert require_classes("mine", "abc") == "multiclass"

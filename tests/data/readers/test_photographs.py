@@ -190,10 +190,10 @@ def test_other_images_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DataError, match=r"photo\.jpg: 5 x 4 pixels of mode L, expected RGB"):
         read_jpeg(file)
     Image.fromarray(noise(4, 5, 3)).save(file, "PNG")
-    with pytest.raises(DataError, match=r"photo\.jpg is no readable JPEG"):
+    with pytest.raises(DataError, match=r"photo\.jpg: is not a readable JPEG"):
         read_jpeg(file)
     file.write_bytes(jpeg(noise(40, 50, 3)))
-    monkeypatch.setattr(photographs, "LARGEST", 1999)
+    monkeypatch.setattr(photographs, "MAX_PIXELS", 1999)
     with pytest.raises(DataError, match="50 x 40 pixels of mode RGB, expected RGB and at most 1999 pixels"):
         read_jpeg(file)
 

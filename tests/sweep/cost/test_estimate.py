@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench import spec
-from bench.data.metadata import Facts
+from bench.data.metadata import Metadata
 from bench.sweep import study as running
 from bench.sweep import training
 from bench.sweep.cost import calibration
@@ -157,7 +157,9 @@ batch_size = 1
 @pytest.fixture
 def study(machine, tmp_path, monkeypatch):
     """A study of these methods on the toy data; a process starts in five seconds."""
-    monkeypatch.setattr(running, "facts", lambda name, root, options: Facts.of(training.load_dataset(name, root)))
+    monkeypatch.setattr(
+        running, "dataset_metadata", lambda name, root, options: Metadata.of(training.load_dataset(name, root))
+    )
     monkeypatch.setattr(calibration, "start", lambda names: 5.0)
 
     def study(**models: str) -> spec.StudySpec:

@@ -1,8 +1,8 @@
-"""Records of hospital stays as numbers: categories, free text and measurements on one scale for all hospitals.
+"""Conversion of records of hospital stays to numbers, with one scale for all hospitals; shared by the GEMINI data sets.
 
-The schema of a table: one row per stay; ``hospital`` names the client, ``part`` is train or test, ``target`` is 0 or 1.
-Every other column is a feature: free text where its name starts with ``text_``, a category where it holds other words,
-a measurement where it holds numbers. No cell may be missing but those of categories and free text.
+A table has one row per stay. ``hospital`` names the client, ``part`` is train or test, ``target`` is 0 or 1. All other
+columns are features: free text if the name starts with ``text_``, else a category if the column holds words, or a
+measurement if it holds numbers. Only cells of categories and free text may be missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import f_classif
 from sklearn.preprocessing import MaxAbsScaler
 
-from bench.data.readers.columns import MOST_LEVELS, words
+from bench.data.readers.columns import MAX_LEVELS, words
 from bench.data.readers.tables import numbers, place
 from bench.types import Client, DataError, Split, nearest
 
@@ -30,7 +30,7 @@ Stays = dict[str, tuple[np.ndarray, np.ndarray]]  # part -> features (n, d) floa
 
 
 def hospitals(table: pd.DataFrame) -> dict[str, Stays]:
-    """The stays of every hospital in alphabetical order, all with the same features; see :func:`encoded`."""
+    """Return the stays of every hospital in alphabetical order, all with the features of :func:`encoded`."""
     for role in ROLES:
         if role not in table:
             raise DataError(f"{table.index[0][0]}: there is no column {role!r}: {nearest(role, table.columns)}")
@@ -51,11 +51,11 @@ def hospitals(table: pd.DataFrame) -> dict[str, Stays]:
 
 
 def encoded(features: pd.DataFrame, training: np.ndarray) -> np.ndarray:
-    """Features (n, d) float32; what is learnt of them comes from the ``training`` rows (n,) of all hospitals.
+    """Return features (n, d) float32, with words and scales from the ``training`` rows (n,) of all hospitals.
 
-    In the order of the columns: a category becomes a 0/1 column for each of its words, free text the TF-IDF weights of
-    its words, a measurement stays as it is; then each column is divided by its largest absolute value. Sharing words
-    and scales among hospitals is what FENDA-FL assumes, too (appendix B, "oracle knowledge").
+    A category becomes a 0/1 column for each of its words, free text the TF-IDF weights of its words, a measurement is
+    unchanged. Then each column is divided by its largest absolute value. FENDA-FL also shares words and scales among
+    hospitals (appendix B, "oracle knowledge").
     """
     blocks = []
     for name in map(str, features):
@@ -68,7 +68,7 @@ def encoded(features: pd.DataFrame, training: np.ndarray) -> np.ndarray:
         else:
             blocks.append(_one_hot(name, np.array(words(column, fill=True), dtype=str), training))
     if not blocks:
-        raise DataError("the table has no column of features beside hospital, part and target")
+        raise DataError("the table has no column of features; expected at least one besides hospital, part and target")
     x = sparse.hstack(blocks, format="csr")
     return MaxAbsScaler().fit(x[training]).transform(x).astype(np.float32).toarray()
 
@@ -77,21 +77,21 @@ def _weighed(name: str, texts: np.ndarray, training: np.ndarray) -> sparse.csr_m
     try:
         return TfidfVectorizer().fit(texts[training]).transform(texts)
     except ValueError:
-        raise DataError(f"column {name}: no training row holds a word; leave the column out") from None
+        raise DataError(f'column "{name}": no training row has a word; remove the column') from None
 
 
 def _one_hot(name: str, found: np.ndarray, training: np.ndarray) -> sparse.csr_matrix:
     levels = [level for level in np.unique(found[training]) if level]
-    if len(levels) > MOST_LEVELS:
+    if len(levels) > MAX_LEVELS:
         raise DataError(
-            f"column {name}: {len(levels)} different words, at most {MOST_LEVELS} make a category; "
-            f"call it {FREE_TEXT}{name} if it is free text"
+            f'column "{name}": has {len(levels)} different words, expected at most {MAX_LEVELS} in a category; '
+            f"name the column {FREE_TEXT}{name} if it is free text"
         )
     return sparse.csr_matrix((found[:, None] == np.array(levels, dtype=str)).astype(np.float64))
 
 
 def balanced(y: np.ndarray, seed: Sequence[int]) -> np.ndarray:
-    """Row numbers: all rows, then rows of the rarer class drawn again until both are equally many."""
+    """Return row numbers: all rows, then rows of the rarer class drawn until both classes are equally frequent."""
     rows = [np.flatnonzero(y == label) for label in (0, 1)]
     rare, frequent = sorted(rows, key=len)
     missing = len(frequent) - len(rare) if len(rare) else 0
@@ -100,10 +100,10 @@ def balanced(y: np.ndarray, seed: Sequence[int]) -> np.ndarray:
 
 
 def own_features(hospital: str, stays: Stays, width: int) -> Stays:
-    """A hospital's stays in a feature space of its own: the ``width`` principal components best for its targets.
+    """Return a hospital's stays as the ``width`` principal components that predict its targets best.
 
-    Components and their choice (ANOVA F) come from the hospital's training rows alone. Source: FENDA-FL, appendix I,
-    which names both steps but not how they are done.
+    Components and their choice (ANOVA F) use the hospital's training rows only. Source: FENDA-FL, appendix I, which
+    names both steps without details.
     """
     x, y = stays["train"]
     if min(x.shape) < width:
@@ -118,7 +118,7 @@ def own_features(hospital: str, stays: Stays, width: int) -> Stays:
 
 
 def client(name: str, stays: Stays) -> Client:
-    """A client of a binary task; one without test rows is not scored."""
+    """Return a client of a binary task; without test rows it is not scored."""
     splits = {
         part: Split(torch.from_numpy(x), torch.from_numpy(y.astype(np.float32)[:, None]))
         for part, (x, y) in stays.items()
@@ -130,20 +130,20 @@ def client(name: str, stays: Stays) -> Client:
 def synthetic(
     sizes: Sequence[tuple[int, int]], *, width: int, positives: float, noise: float, seed: int = 0
 ) -> pd.DataFrame:
-    """SYNTHETIC stays in the schema above: ``sizes[k]`` training and test rows of hospital k, nothing in them is real.
+    """Return SYNTHETIC stays with the columns described above; ``sizes[k]`` are hospital k's training and test rows.
 
-    Encoded they have exactly ``width`` features (at least 20, at most twice as many as training rows): nine of two
-    categories, half of all words of free text, the rest measurements. A hidden risk makes the share ``positives`` of
-    every part ill; ten measurements tell of it, up to ``noise`` standard deviations, and a little the words.
-    Hospitals differ in the levels of their measurements and in what these tell.
+    They have exactly ``width`` encoded features (at least 20, at most twice the number of training rows): nine for two
+    categories, half of all for words of free text, the others measurements. A share ``positives`` of every part has
+    target 1, those with the highest hidden risk. The risk depends on ten measurements plus noise of ``noise`` standard
+    deviations; words depend on it weakly. Means and effects of measurements differ between hospitals.
     """
     generator = np.random.default_rng(seed)
     vocabulary = width // 2
     measurements = width - vocabulary - 9
-    telling = generator.normal(size=min(10, measurements))
+    effects = generator.normal(size=min(10, measurements))
     tables, written = [], 0
     for hospital, parts in enumerate(sizes):
-        own = telling + 0.5 * generator.normal(size=len(telling))
+        own = effects + 0.5 * generator.normal(size=len(effects))
         level = generator.normal(size=measurements)
         for part, rows in zip(PARTS, parts, strict=True):
             measured = generator.normal(level, 1.0, (rows, measurements))
@@ -156,7 +156,7 @@ def synthetic(
             table.insert(2, "target", ill.astype(np.int64))
             table["sex"] = generator.choice(["female", "male"], rows)
             table["admission"] = generator.choice([f"ward_{number}" for number in range(7)], rows)
-            # The rows take the words in turn, so that every word is written; the ill get more of the first ones.
+            # Training rows use the words in turn, so that every word occurs; target 1 makes low numbers more likely.
             drawn = (generator.random((rows, 4)) ** np.where(ill, 1.5, 1.0)[:, None] * vocabulary).astype(int)
             turn = (written + np.arange(rows))[:, None] % vocabulary if part == "train" else drawn[:, :1]
             written += rows if part == "train" else 0

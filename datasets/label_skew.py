@@ -1,4 +1,4 @@
-"""Clients of data sets that have none by nature: cut by label and split as the two papers that use them do."""
+"""Label-skewed clients of image data sets, with the protocols of APPLE and PLayer-FL."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ Labelled = tuple[np.ndarray, np.ndarray]  # inputs (n, ...), class numbers (n,)
 
 
 @dataclass(frozen=True)
-class Skew:
-    """How images are shared out; raises :class:`SpecError` for options that cannot be.
+class LabelSkew:
+    """How images are distributed over clients; raises :class:`SpecError` for impossible options.
 
-    ``protocol`` "apple" cuts the training and the test file alike and holds 15 % of a client's training samples out
-    for validation; "player" cuts the first samples of the training file, each client's into 64 % for training, 16 %
-    for validation and 20 % for testing. ``partition`` names a function of :mod:`bench.data.partition`
-    ("dirichlet": ``label_dirichlet``, the only one that looks at ``alpha``); ``seed`` decides every draw.
+    ``protocol`` "apple" partitions the training and the test file alike and holds out 15 % of a client's training
+    samples for validation. "player" partitions the first samples of the training file and splits each client's share
+    into 64 % for training, 16 % for validation and 20 % for testing. ``partition`` names a function of
+    :mod:`bench.data.partition` ("dirichlet" is ``label_dirichlet``, the only one that uses ``alpha``). ``seed``
+    determines every random draw.
     """
 
     protocol: str
@@ -49,22 +50,22 @@ class Skew:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What the protocol's paper scores models by: APPLE's Table 1, PLayer-FL's Tables 1, A.7 and A.10."""
+        """The metrics of the protocol's paper: APPLE's Table 1; PLayer-FL's Tables 1, A.7 and A.10."""
         return METRICS[self.protocol]
 
-    def federate(
+    def clients_from(
         self, read: Callable[[Literal["train", "test"], int | None], Labelled], per_client: int
     ) -> tuple[Client, ...]:
-        """The clients, from ``read(part, most)``: the first ``most`` samples of the training or test file.
+        """Return the clients. ``read(part, most)`` returns the first ``most`` samples of the training or test file.
 
-        PLayer-FL takes ``per_client`` samples for each client, in the mean.
+        The protocol "player" uses ``per_client`` samples per client, on average.
         """
         if self.protocol == "apple":
             return self.cut(read("train", None), read("test", None))
-        return self._cut_once(read("train", per_client * self.clients))
+        return self._cut_training_file(read("train", per_client * self.clients))
 
     def cut(self, train: Labelled, test: Labelled) -> tuple[Client, ...]:
-        """Clients with the same share of each class in training and test part (APPLE)."""
+        """Return clients that have the same share of each class in their training and test part (APPLE)."""
         for_train, for_test = self._partitions(train[1], test[1])
         clients = []
         for number, (indices, tested) in enumerate(zip(for_train.clients, for_test.clients, strict=True)):
@@ -75,8 +76,8 @@ class Skew:
             clients.append(Client(f"client_{number}", _split(train, trained), test_split, _split(train, validated)))
         return tuple(clients)
 
-    def _cut_once(self, pool: Labelled) -> tuple[Client, ...]:
-        """Clients whose parts are all cut from ``pool`` (PLayer-FL, with its fixed seed of the split)."""
+    def _cut_training_file(self, pool: Labelled) -> tuple[Client, ...]:
+        """Clients whose three parts come from ``pool`` (PLayer-FL, with its fixed seed of the split)."""
         (partition,) = self._partitions(pool[1])
         clients = []
         for number, indices in enumerate(partition.clients):
@@ -96,17 +97,12 @@ class Skew:
     def _require(self, indices: np.ndarray, fewest: int, number: int) -> None:
         if len(indices) < fewest:
             raise SpecError(
-                f"partition {self.partition} with partition_seed = {self.seed} gives client_{number} {len(indices)} "
-                f"samples, it needs {fewest}; take another seed, fewer clients or, with dirichlet, a larger alpha"
+                f"partition {self.partition} with partition_seed = {self.seed}: client_{number} gets {len(indices)} "
+                f"samples, expected at least {fewest}; choose another seed, fewer clients or, for dirichlet, a larger "
+                "alpha"
             )
 
 
 def _split(samples: Labelled, indices: np.ndarray) -> Split:
     x, y = samples
     return Split(torch.from_numpy(x[indices]), torch.from_numpy(y[indices]))
-
-
-def merged_and_split(x: np.ndarray, y: np.ndarray) -> tuple[Labelled, Labelled]:
-    """80 % of all samples for training and 20 % for testing, stratified by class (APPLE's MedMNIST, its fixed seed)."""
-    train, test = train_test_split(np.arange(len(y)), test_size=0.2, random_state=42, stratify=y)
-    return (x[train], y[train]), (x[test], y[test])
