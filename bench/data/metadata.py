@@ -102,8 +102,9 @@ def dataset_metadata(name: str, root: Path | None, options: Mapping[str, Any]) -
 
 def _from_json(entry: dict[str, Any]) -> Metadata:
     """The metadata of a cache entry; JSON has lists instead of tuples."""
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    return Metadata(**{**plain, "shapes": tuple(map(tuple, entry["shapes"]))})
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    plain["shapes"] = tuple(map(tuple, entry["shapes"]))
+    return Metadata(**plain)
 
 
 @cache

@@ -99,7 +99,7 @@ def test_info_of_a_task_of_flamby(data):
 
 @pytest.mark.parametrize("verb", ["info", "prepare", "verify"])
 def test_an_unknown_name_names_the_nearest(data, verb: str):
-    expected = "error: unknown dataset 'fed_hart_disease': did you mean 'fed_heart_disease'?\n"
+    expected = "error: unknown data set 'fed_hart_disease': did you mean 'fed_heart_disease'?\n"
     assert data(verb, "fed_hart_disease") == (2, "", expected)
 
 

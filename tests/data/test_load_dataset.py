@@ -9,7 +9,7 @@ from bench.types import SpecError
 
 
 def test_unknown_data_set_names_the_nearest():
-    with pytest.raises(SpecError, match="unknown dataset 'fed_hart_disease': did you mean 'fed_heart_disease'"):
+    with pytest.raises(SpecError, match="unknown data set 'fed_hart_disease': did you mean 'fed_heart_disease'"):
         load_dataset("fed_hart_disease")
 
 

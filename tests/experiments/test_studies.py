@@ -445,9 +445,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, 
     monkeypatch.setattr(engine, "choose", stacked)
     monkeypatch.setattr(training, "load_dataset", load)
     monkeypatch.setattr(training, "_loaded", training.RecentCache())
-    monkeypatch.setattr(
-        running, "dataset_metadata", lambda name, root, options: Metadata.of(load(name, root, **options))
-    )
+    monkeypatch.setattr(running, "dataset_metadata", lambda name, root, given: Metadata.of(load(name, root, **given)))
 
 
 # Figures take longest: one study with every kind of them.

@@ -71,9 +71,7 @@ def serve(monkeypatch, load) -> None:
     """Every data set is what ``load`` makes of its options."""
     monkeypatch.setattr(training, "load_dataset", load)
     monkeypatch.setattr(training, "_loaded", training.RecentCache())
-    monkeypatch.setattr(
-        running, "dataset_metadata", lambda name, root, options: Metadata.of(load(name, root, **options))
-    )
+    monkeypatch.setattr(running, "dataset_metadata", lambda name, root, given: Metadata.of(load(name, root, **given)))
 
 
 @pytest.fixture

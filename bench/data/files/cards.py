@@ -60,10 +60,7 @@ def read(name: str) -> Card:
     """
     if name.startswith(flamby.PREFIX):
         return _flamby_card(name)
-    known = registry.catalogue("datasets")
-    if name not in known:
-        raise SpecError(f"unknown dataset {name!r}: {nearest(name, known)}")
-    entry = known[name]
+    entry = registry.find("datasets", name)
     file = entry.file.with_suffix(".md")
     card, files = read_card(file), tuple(declared_files(file).values())
     options = registry.defaults("datasets", name)

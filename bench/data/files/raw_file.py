@@ -64,7 +64,8 @@ class RawFile:
             raise DataError("there is no path; give the file's place below a data folder")
         lists = {key: tuple(table[key]) for key in ("urls", "alternatives") if key in table}
         only_with = tuple(table.get("only_with", {}).items())
-        return cls(**{**table, **lists, "only_with": only_with})
+        given: dict[str, Any] = {**table, **lists, "only_with": only_with}
+        return cls(**given)
 
     @property
     def names(self) -> tuple[str, ...]:

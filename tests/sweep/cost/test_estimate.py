@@ -157,9 +157,11 @@ batch_size = 1
 @pytest.fixture
 def study(machine, tmp_path, monkeypatch):
     """A study of these methods on the toy data; a process starts in five seconds."""
-    monkeypatch.setattr(
-        running, "dataset_metadata", lambda name, root, options: Metadata.of(training.load_dataset(name, root))
-    )
+
+    def metadata(name: str, root: object, options: object) -> Metadata:
+        return Metadata.of(training.load_dataset(name, root))
+
+    monkeypatch.setattr(running, "dataset_metadata", metadata)
     monkeypatch.setattr(calibration, "start", lambda names: 5.0)
 
     def study(**models: str) -> spec.StudySpec:
