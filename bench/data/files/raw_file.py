@@ -62,10 +62,9 @@ class RawFile:
                 raise DataError(f"unknown key {key!r}: {nearest(key, known)}")
         if "path" not in table:
             raise DataError("there is no path; give the file's place below a data folder")
-        lists = {key: tuple(table[key]) for key in ("urls", "alternatives") if key in table}
+        lists: dict[str, Any] = {key: tuple(table[key]) for key in ("urls", "alternatives") if key in table}
         only_with = tuple(table.get("only_with", {}).items())
-        given: dict[str, Any] = {**table, **lists, "only_with": only_with}
-        return cls(**given)
+        return cls(**{**table, **lists, "only_with": only_with})
 
     @property
     def names(self) -> tuple[str, ...]:
