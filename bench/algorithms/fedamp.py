@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor
 
-from bench.algorithms.base import Algorithm, Batch, Site, Tree, searchable, squared_distance
+from bench.algorithms.base import Algorithm, Batch, Site, Tree, count, searchable, squared_distance
 from bench.registry import Allowed, register
 
 
@@ -48,9 +48,12 @@ class FedAMP(Algorithm):
         pull = self.lam / (2 * self._alpha(site.round))
         return loss + pull * squared_distance(site.share(w), received["u"]), moved
 
+    def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
+        return client, {"w": client["w"], "compared": site.trained(client["w"])}
+
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         round_ = server["round"] + 1
-        return {"u": self.attention(uploads["w"], self._alpha(round_)) @ uploads["w"], "round": round_}
+        return {"u": self.attention(uploads["compared"], self._alpha(round_)) @ uploads["w"], "round": round_}
 
     def attention(self, models: Tensor, alpha: Tensor) -> Tensor:
         """The weights xi (C, C) of the models (C, d) in each client's cloud model."""
@@ -59,6 +62,9 @@ class FedAMP(Algorithm):
         own = torch.eye(len(models), dtype=torch.bool)
         others = torch.where(own, 0, xi)
         return torch.where(own, 1 - others.sum(1), others)
+
+    def floats(self, message: Tree, site: Site) -> Any:
+        return count({name: value for name, value in message.items() if name != "compared"})
 
     def _alpha(self, round_: Tensor) -> Tensor:
         return self.alpha * self.alpha_decay ** (round_ // self.interval)

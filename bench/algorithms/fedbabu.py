@@ -43,7 +43,7 @@ class FedBABU(FedPer):
 
     def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
         after = super().step(client, received, batch, site)
-        return {**after, "w": site.install(client["w"], site.share(after["w"]))}
+        return {**after, "w": site.moved(site.install(client["w"], site.share(after["w"])), after["w"])}
 
     def tuning(self, last: bool) -> int:
         return self.epochs if last else 0
@@ -51,5 +51,7 @@ class FedBABU(FedPer):
     def tune(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
         # What tuning does is forgotten after the evaluation, so its optimiser is fresh in every round.
         after = super().step({**client, "optimizer": client["fresh"]}, received, batch, site)
-        w = site.install(after["w"], site.share(client["w"])) if self.head_only else after["w"]
-        return {**client, "w": w, "fresh": after["optimizer"]}
+        if not self.head_only:
+            return {**client, "w": after["w"], "fresh": after["optimizer"]}
+        w = site.install(after["w"], site.share(client["w"]))
+        return {**client, "w": site.moved(w, after["w"]), "fresh": after["optimizer"]}

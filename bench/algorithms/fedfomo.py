@@ -49,7 +49,9 @@ class FedFomo(Peers):
         worth = torch.stack([self._worth(loss - self._loss(w, site), site.trained(w - began)) for w in models])
         useful = torch.clamp(worth, min=0)
         shares = useful / torch.where(useful.sum() > 0, useful.sum(), 1)
-        w = began + shares @ (models - began)
+        assert site.validation is not None
+        validates = site.validation.weight.sum() > 0
+        w = torch.where(validates, began + shares @ (models - began), client["w"])
         affinity = client["affinity"].scatter_add(0, chosen, worth)
         return {**client, "w": w, "began": w, "affinity": affinity}
 

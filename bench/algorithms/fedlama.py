@@ -54,9 +54,9 @@ class FedLAMA(Algorithm):
 
     def intervals(self, spread: Tensor, tau: Tensor, site: Site) -> Tensor:
         """The intervals (L,) that follow from sum_i (n_i / n) (u - x^i)^2 (d,) (algorithm 2)."""
-        dims = site.model.layer_sums(torch.ones_like(spread))
-        discrepancy = site.model.layer_sums(spread) / tau  # d_l dim_l
-        order = torch.argsort(discrepancy / dims)
+        dims = site.model.layer_sums(site.trained(torch.ones_like(spread)))
+        discrepancy = site.model.layer_sums(site.trained(spread)) / tau  # d_l dim_l
+        order = torch.argsort(discrepancy / dims.clamp(min=1))
         delta, lam = (torch.cumsum(each[order], 0) / each.sum() for each in (discrepancy, dims))
         adjusted = torch.where(delta < 1 - lam, self.factor * self.interval, self.interval)
         return adjusted[torch.argsort(order)]

@@ -43,4 +43,4 @@ class FedRep(FedPer):
         after = super().step({**client, "optimizer": state}, received, batch, site)
         with_head = site.install(after["w"], site.share(client["w"]))
         with_base = site.install(client["w"], site.share(after["w"]))
-        return {**after, "w": torch.where(site.step < turn, with_head, with_base)}
+        return {**after, "w": site.moved(torch.where(site.step < turn, with_head, with_base), after["w"])}

@@ -58,12 +58,23 @@ class PerFedAvg(FedAvg):
         return {**client, "w": torch.where(site.step == 0, w - self.alpha * gradient, client["w"])}
 
     def _gradient(self, w: Tensor, batch: Batch, site: Site, part: int, parts: int) -> tuple[Tensor, Tensor]:
-        """The gradient on part number ``part`` of the mini-batch, with dropout masks of its own, and w moved on."""
-        chosen = batch.weight * (torch.arange(len(batch.weight)) % parts == part)
-        weight = torch.where(chosen.sum() > 0, chosen / chosen.sum(), batch.weight)
+        """Return the gradient on part number ``part`` of the mini-batch, with its own dropout masks, and w moved on."""
+        if site.model.batch_norm:
+            used = self._rows(batch, part, parts)
+        else:
+            chosen = batch.weight * (torch.arange(len(batch.weight)) % parts == part)
+            used = batch._replace(weight=torch.where(chosen.sum() > 0, chosen / chosen.sum(), batch.weight))
 
         def loss(w: Tensor) -> tuple[Tensor, Tensor]:
-            forward = site.forward(w, batch, stream=part)
-            return site.loss(forward.output, batch._replace(weight=weight)), forward.w
+            forward = site.forward(w, used, stream=part)
+            return site.loss(forward.output, used), forward.w
 
         return site.gradient(loss, w)
+
+    @staticmethod
+    def _rows(batch: Batch, part: int, parts: int) -> Batch:
+        """Return a part as a batch of its own, to be normalised by its own samples; all of it if the part has one."""
+        if len(batch.weight) < 2 * parts:
+            return batch
+        x, y, weight = (each[part::parts] for each in batch)
+        return Batch(x, y, weight / weight.sum())

@@ -69,7 +69,7 @@ class PFedLA(Algorithm):
         began = self.start(client, received, site)["w"]
 
         def along(hyper: Tree) -> Tensor:
-            return (mix(layer_weights(hyper), received["w"], site.model) * (client["w"] - began)).sum()
+            return (mix(layer_weights(hyper), received["w"], site.model) * site.trained(client["w"] - began)).sum()
 
         slope = grad(along)(client["hyper"])
         hyper = {name: value + self.hn_lr * slope[name] for name, value in client["hyper"].items()}

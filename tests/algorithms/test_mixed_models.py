@@ -329,12 +329,27 @@ def test_fedfomo_weighs_models_by_their_gain_over_distance() -> None:
         def _loss(w: torch.Tensor, site: Any) -> torch.Tensor:
             return (w - 1).abs().sum()
 
-    client = {"began": torch.zeros(1), "affinity": torch.tensor([0.0, 5.0, 0.0])}
+    client = {"w": torch.ones(1), "began": torch.zeros(1), "affinity": torch.tensor([0.0, 5.0, 0.0])}
     received = {"models": torch.tensor([[0.5], [1.5], [-1.0]])}
-    site = SimpleNamespace(clients=3, index=torch.tensor(0), trained=lambda vector: vector)
+    validation = SimpleNamespace(weight=torch.ones(1))
+    site = SimpleNamespace(clients=3, index=torch.tensor(0), trained=lambda vector: vector, validation=validation)
     started = Exact().start(client, received, site)
     assert started["w"].item() == pytest.approx(0.75 * 0.5 + 0.25 * 1.5)
     assert started["affinity"].tolist() == pytest.approx([1.0, 5 + 1 / 3, -1.0])
+
+
+@pytest.mark.parametrize("path", ["stack", "loop"])
+def test_a_client_of_fedfomo_without_validation_samples_trains_alone(path: ExecutionPath) -> None:
+    # A fifth of 4 samples, rounded down, leaves the last client none.
+    fomo, local = (
+        engine.run(
+            federation(sizes=(23, 11, 4)), algorithm=name, model=models.mlp(), settings=[{"lr": 0.02}], seeds=[2],
+            budget=SGD, path=path,
+        )
+        for name in ("fedfomo", "local")
+    )  # fmt: skip
+    own, alone = (found.personal(0, 2, "latest")[1]["w"] for found in (fomo, local))
+    assert torch.equal(own, alone)
 
 
 def test_fedfomo_downloads_by_affinity_or_explores() -> None:

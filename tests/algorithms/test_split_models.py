@@ -142,6 +142,24 @@ def test_fedbabu_tunes_all_or_the_head() -> None:
     assert agree(head_only, "head.") == [False] * 2
 
 
+def test_fedbabu_moves_running_statistics_with_the_head() -> None:
+    reference = importlib.import_module("tests.reference.fedbabu")
+    fed, model = federation(sizes=(25, 15, 10)), models.mlp(batch_norm=True)
+    budget = Budget(rounds=2, local_epochs=1, batch_size=5, optimizer="sgd")
+    setting = reference.SETTINGS[0]
+    found = engine.run(
+        fed, algorithm="fedbabu", algorithm_options={"head_only": True}, model=model, settings=[setting], seeds=[4],
+        budget=budget,
+    )  # fmt: skip
+    expected = reference.run(
+        sites(fed, budget, 4, reference.TUNING), model, rounds=2, optimizer="sgd", hyper=setting,
+        loss=functional.binary_cross_entropy, head_only=True,
+    )  # fmt: skip
+    assert agree(found, "base.1.") == [True, True, False, False]  # scale and shift stay, statistics do not
+    for own, state in zip(weights(found), expected.personal[-1], strict=True):
+        torch.testing.assert_close(own, state, rtol=1e-5, atol=1e-5)
+
+
 def test_fedbabu_bases_of_a_number_of_layers() -> None:
     assert_same(run("fedbabu", layers=1).outcomes[0], run("fedbabu").outcomes[0])
     model = Model(models.deep())
@@ -164,13 +182,20 @@ def test_batch_norm_is_known_by_its_kind() -> None:
     assert all(alone.in_batch_norm(name) for name in alone.names)
 
 
-@pytest.mark.parametrize("name", ["fedbn", "fedbabu", "lg_fedavg", "ditto", "local_adaptation", "fedyogi"])
+@pytest.mark.parametrize(
+    "name",
+    ["fedbn", "fedbabu", "lg_fedavg", "ditto", "local_adaptation", "fedyogi", "fedamp", "heurfedamp", "fedrep",
+     "per_fedavg", "fedlama", "pfedla"],
+)  # fmt: skip
 def test_batch_norm_equals_the_reference_loop(name: str) -> None:
     reference = importlib.import_module(f"tests.reference.{name}")
     fed = federation(sizes=(25, 15, 10), test=7)  # no batch of one sample: batch-norm cannot normalise it
     budget = Budget(rounds=3, local_epochs=1, batch_size=5, optimizer="sgd")
     model, setting = models.mlp(batch_norm=True), reference.SETTINGS[0]
-    found = engine.run(fed, algorithm=name, model=model, settings=[setting], seeds=[4], budget=budget)
+    found = engine.run(
+        fed, algorithm=name, algorithm_options=getattr(reference, "OPTIONS", None), model=model, settings=[setting],
+        seeds=[4], budget=budget,
+    )  # fmt: skip
     expected = reference.run(
         sites(fed, budget, 4, getattr(reference, "TUNING", 0)), model, rounds=3, optimizer="sgd", hyper=setting,
         loss=functional.binary_cross_entropy,

@@ -40,8 +40,9 @@ def run(
                 continue
             states = [floats(client, f"{layer}.") for client in clients]
             u = weighted_mean(states, shares)
-            distances = [sum(float(torch.sum((u[n] - state[n]) ** 2)) for n in u) for state in states]
-            dims[layer] = sum(weight.numel() for weight in u.values())
+            trained = [n for n in u if n in dict(model.named_parameters())]
+            distances = [sum(float(torch.sum((u[n] - state[n]) ** 2)) for n in trained) for state in states]
+            dims[layer] = sum(u[n].numel() for n in trained)
             d[layer] = sum(q * x for q, x in zip(shares, distances, strict=True)) / (tau[layer] * dims[layer])
             for client in clients:
                 load(client, u)

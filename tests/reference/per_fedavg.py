@@ -1,7 +1,8 @@
 """Per-FedAvg (Fallah et al., 2020): w <- w - lr (I - alpha H) g(u; D') with u = w - alpha g(w; D), uniform averaging.
 
 First-order: H is left out, D and D' are every second sample of the mini-batch. Hessian-free: H g' by central
-differences (0.001) on D'', and the three are every third sample. A part without samples is the whole mini-batch.
+differences (0.001) on D'', and the three are every third sample. A part without samples is the whole mini-batch, and
+with batch-norm, which needs two samples, so are all parts of a mini-batch that is too small.
 Tested, after every round, is the global model after one step of alpha on the first mini-batch of a new epoch.
 """
 
@@ -35,14 +36,16 @@ def run(
     alpha, parts = hyper["alpha"], 3 if hessian_free else 2
     clients = copies(model, sites)
     optimizers = [make_optimizer(optimizer, client, hyper) for client in clients]
-    nothing = [torch.zeros_like(weight) for weight in model.parameters()]
+    normalised = any(isinstance(part, nn.BatchNorm1d) for part in model.modules())
     trace = Trace()
     for t in range(rounds):
         for site, client, local in zip(sites, clients, optimizers, strict=True):
             client.train()
             for x, y in site.batches[t]:
-                cut = [(x[k::parts], y[k::parts]) if k < len(x) else (x, y) for k in range(parts)]
-                first = gradient_at(client, 0.0, nothing, *cut[0], loss)
+                whole = normalised and len(x) < 2 * parts
+                cut = [(x, y) if whole or k >= len(x) else (x[k::parts], y[k::parts]) for k in range(parts)]
+                # The pass at the client's own weights moves its running statistics.
+                first = list(torch.autograd.grad(loss(client(cut[0][0]), cut[0][1]), list(client.parameters())))
                 direction = gradient_at(client, -alpha, first, *cut[1], loss)
                 if hessian_free:
                     ahead = gradient_at(client, DELTA, direction, *cut[2], loss)
@@ -59,7 +62,7 @@ def run(
             load(client, server)
             x, y = site.tuning[t][0]
             adapted.append(copy.deepcopy(client))
-            slope = gradient_at(client, 0.0, nothing, x, y, loss)
+            slope = torch.autograd.grad(loss(adapted[-1](x), y), list(adapted[-1].parameters()))
             with torch.no_grad():
                 for weight, change in zip(adapted[-1].parameters(), slope, strict=True):
                     weight -= alpha * change

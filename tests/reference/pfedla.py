@@ -75,7 +75,8 @@ def run(
                 step(local, loss(client(x), y))
             trained.append(floats(client))
             moved = {name: trained[-1][name] - value.detach() for name, value in mixture.items()}
-            ascent = sum((torch.sum(moved[name] * mixture[name]) for name in mixture), torch.tensor(0.0))
+            names = dict(model.named_parameters())
+            ascent = sum((torch.sum(moved[name] * mixture[name]) for name in names), torch.tensor(0.0))
             gradients = torch.autograd.grad(ascent, list(network.parameters()))
             with torch.no_grad():
                 for weight, gradient in zip(network.parameters(), gradients, strict=True):
