@@ -54,6 +54,16 @@ def resolve(algorithm: str, optimizer: str, hyperparameters: Mapping[str, Any]) 
 
 
 def fitting(algorithm: str, model: str) -> str:
-    """Return the model's name, or the name of its family's parallel form where the algorithm needs one."""
-    parallel = registry.flags(algorithm)["parallel"]
-    return f"parallel_{model}" if parallel and not model.startswith("parallel_") else model
+    """Return the model's name, or the name of its family's parallel form where the algorithm needs one.
+
+    Raises :class:`SpecError` if the family has no parallel form.
+    """
+    if not registry.flags(algorithm)["parallel"] or model.startswith("parallel_"):
+        return model
+    known = registry.catalogue("models")
+    registry.find("models", model)
+    if f"parallel_{model}" not in known:
+        families = ", ".join(name.removeprefix("parallel_") for name in known if name.startswith("parallel_"))
+        what = f"{algorithm} needs a model with two extractors, and the family {model!r} has none"
+        raise SpecError(f"{what}; families that have: {families}")
+    return f"parallel_{model}"

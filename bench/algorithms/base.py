@@ -24,9 +24,11 @@ from torch.func import grad
 from torch.nn.functional import cosine_similarity, softplus
 from torch.utils import _pytree as pytree
 
-from bench.models.functional import Exchange, Forward, Model
+from bench.models.exchange import Exchange
+from bench.models.functional import Forward, Model
 from bench.registry import Allowed
 from bench.rng import derive
+from bench.types import SpecError
 
 Tree = dict[str, Any]
 
@@ -152,6 +154,14 @@ class Algorithm:
     def prepare(self, module: nn.Module) -> nn.Module:
         """The module to train, given the study's."""
         return module
+
+    def check_model(self, model: Model) -> None:
+        """Raise :class:`SpecError` for a model that the algorithm cannot train; called once, before training."""
+        if self.parallel and not model.parallel:
+            raise SpecError(
+                f"{self.registered_name} needs a model with local_extractor, global_extractor and head; "
+                f"give a registered name such as parallel_mlp, or a module with these three parts"
+            )
 
     def parameters(self, model: Model) -> int:
         """How many trained weights a client's personal model has."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.algorithms.base import Algorithm, Tree, mean, searchable
-from bench.models.functional import without_running_statistics
+from bench.models.requirements import without_running_statistics
 from bench.registry import register
 
 

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from bench.algorithms.base import Batch, Site, Tree, contrast, searchable
 from bench.algorithms.fenda import Fenda
+from bench.models.functional import Model
 from bench.registry import register
+from bench.types import SpecError
 
 
 @register("perfcl")
@@ -30,6 +32,14 @@ class PerFCL(Fenda):
     mu: Any = searchable(1.0, ge=0, log=(1e-2, 5.0))
     gamma: Any = searchable(1.0, ge=0, log=(1e-2, 10.0))
     temperature: ClassVar[float] = 0.5
+
+    def check_model(self, model: Model) -> None:
+        super().check_model(model)
+        if model.local_features != model.global_features:
+            raise SpecError(
+                f"perfcl compares local and global features, which are {model.local_features} and "
+                f"{model.global_features} wide in this model; give both extractors the same width"
+            )
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
         return {**super().init_client(w, site), "previous": w}

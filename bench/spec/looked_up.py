@@ -56,10 +56,11 @@ def check_choice(kind: Kind, choice: Choice, where: Where, *, of: str = "") -> N
     entries, name = catalogue(kind), choice.name
     if name not in entries:
         raise StudyError(where, f"unknown {SINGULAR[kind]} {name!r}: {nearest(name, entries)}")
-    if of and (name := settings.fitting(of, choice.name)) not in entries:
-        families = [each.removeprefix("parallel_") for each in entries if each.startswith("parallel_")]
-        what = f"{of} needs a model with two extractors, and the family {choice.name!r} has none ({name!r})"
-        raise StudyError(where, f"{what}; families that have: {', '.join(families)}")
+    if of:
+        try:
+            name = settings.fitting(of, choice.name)
+        except SpecError as error:
+            raise StudyError(where, str(error)) from None
     for option, value in choice.options.items():
         if kind == "datasets" and option in OF_EVERY_DATA_SET:
             continue

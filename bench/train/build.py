@@ -85,11 +85,8 @@ def build_run_batch(
                 outputs.check_vocabulary(models[shape], other, x)
     first = models[shapes[0]]
     kind = outputs.output_kind(first, seen[0][1])
-    if algorithm.parallel and not first.parallel:
-        raise SpecError(
-            f"{name} needs a model with local_extractor, global_extractor and head; "
-            f"give parallel_mlp or a module with these three parts"
-        )
+    for each in models.values():
+        algorithm.check_model(each)
     drawn: dict[tuple[Any, ...], Tensor] = {}
 
     def initial(seed: int, client: int) -> Tensor:

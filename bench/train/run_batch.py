@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm
-from bench.models.functional import Exchange, Model
+from bench.models.exchange import Exchange
+from bench.models.functional import Model
 from bench.rng import bits, derive
 from bench.train.batching import schedule
 from bench.train.batching.samples import Samples

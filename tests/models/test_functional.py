@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import grad
 
-from bench.models.functional import Exchange, Model
+from bench.models.exchange import Exchange
+from bench.models.functional import Model
 from bench.models.tabular import logistic, mlp, parallel_mlp
 from bench.train.optim.optimizers import AdamW
 from bench.types import SpecError

@@ -10,7 +10,8 @@ from torch import nn
 from torch.func import functional_call
 
 from bench.algorithms.global_layers import GlobalLayers
-from bench.models.functional import Exchange, Model
+from bench.models.exchange import Exchange
+from bench.models.functional import Model
 from bench.models.global_layers import Affine, Embedding, GatedFeedforward, MultiHeadAttention, gl_transformer
 from bench.registry import check_options
 from bench.types import SpecError

@@ -79,6 +79,7 @@ def check_output(model: Model, name: str, federation: Federation, client: Client
             f"the {federation.task} task of {federation.name} needs {expected}"
         )
     try:
+        model.check_buffers(x)
         drawn = own_draws(lambda: model(model.initial, x, torch.tensor(0)).output)
     except (RuntimeError, ValueError):
         return  # some models cannot train on two samples, or cannot be traced

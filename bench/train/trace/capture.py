@@ -89,8 +89,17 @@ def own_draws(function: Callable[[], Tensor]) -> list[str]:
     recorder = _Recorder([])
     with torch.no_grad(), recorder:
         function()
-    targets = (node.target for node in recorder.graph.nodes if isinstance(node.target, torch._ops.OpOverload))
-    return sorted({str(target) for target in targets if torch.Tag.nondeterministic_seeded in target.tags})
+    return sorted({str(node.target) for node in recorder.graph.nodes if _draws(node)})
+
+
+def _draws(node: fx.Node) -> bool:
+    """Whether an operation draws from torch's own generator; attention without dropout only could."""
+    operation = node.target
+    if not isinstance(operation, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in operation.tags:
+        return False
+    arguments = {each.name: each.default_value for each in operation._schema.arguments}
+    given = dict(zip(arguments, node.args, strict=False)) | node.kwargs
+    return bool((arguments | given).get("dropout_p", True))
 
 
 class _LooksAtNumbersError(RuntimeError):
