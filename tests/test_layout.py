@@ -85,7 +85,7 @@ def test_top_level_is_fixed():
     assert {name for name in top if not name.startswith(".")} <= TOP_LEVEL
 
 
-def test_data_set_files_import_only_types_the_registry_and_data_tools():
+def test_data_set_files_import_only_types_the_registry_data_tools_and_each_other():
     allowed = ("bench.types", "bench.registry", "bench.rng", "bench.optional", "bench.data", "bench._datasets")
     found = [
         f"{name}: {module}"

@@ -34,7 +34,7 @@ def toy(store: Path, *options: str, check: bool = True, **environment: str) -> s
 
 @contextmanager
 def begun(store: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """A toy sweep that trains by now, and no longer after the block."""
+    """Yield a toy sweep that has started, and kill it after the block."""
     command = [*TOY, str(store), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
@@ -65,8 +65,8 @@ def uncut(tmp_path_factory) -> dict[str, bytes]:
     return contents(store)
 
 
-def test_r1_killed_at_fifty_moments_and_repeated_the_records_are_those_of_an_uncut_sweep(tmp_path, uncut):
-    """kill -9 at any moment costs nothing but the run batches in flight, and needs no manual step."""
+def test_r1_sweeps_killed_fifty_times_and_repeated_give_the_records_of_an_uninterrupted_one(tmp_path, uncut):
+    """kill -9 at any moment loses only the running batches and needs no manual step."""
     draw, store, misses = random.Random(1), tmp_path / "0", 0
     for attempt in range(50):
         with begun(store) as process:
@@ -77,7 +77,7 @@ def test_r1_killed_at_fifty_moments_and_repeated_the_records_are_those_of_an_unc
             toy(store)
             misses += contents(store) != uncut
             store = tmp_path / str(attempt + 1)
-    print(f"\nR1: 50 kills, {misses} stores that differ from an uncut sweep's")
+    print(f"\nR1: 50 kills, {misses} stores that differ from that of an uninterrupted sweep")
     assert misses == 0
 
 
@@ -91,7 +91,7 @@ def test_r4_sixteen_processes_on_one_store_train_each_run_once(tmp_path, uncut):
     assert active_leases(Store(tmp_path)) == []
 
 
-def test_r5_a_dead_holder_s_lease_is_taken_over(tmp_path, uncut):
+def test_r5_the_lease_of_a_dead_process_is_taken_over(tmp_path, uncut):
     with begun(tmp_path, "--seconds", "30"):
         until_it_trains(tmp_path)
     begin = time.monotonic()
@@ -100,7 +100,7 @@ def test_r5_a_dead_holder_s_lease_is_taken_over(tmp_path, uncut):
     assert contents(tmp_path) == uncut
 
 
-def test_r7_a_full_disk_stops_cleanly_and_what_is_there_is_used_when_there_is_room(tmp_path, uncut):
+def test_r7_a_full_disk_stops_cleanly_and_a_repetition_uses_the_records(tmp_path, uncut):
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", tmp_path], check=False).returncode == 0
     limited = tmp_path / "store"
     try:
@@ -134,7 +134,7 @@ def test_r11_malformed_studies_are_refused_with_file_key_and_nearest_name(tmp_pa
     assert len(BAD) >= 40
 
 
-def test_r13_records_depend_neither_on_order_nor_on_workers_nor_on_hash_seeds(tmp_path, uncut):
+def test_r13_records_depend_neither_on_order_nor_workers_nor_hash_seeds(tmp_path, uncut):
     ways = [(["--backwards"], "1"), (["--workers", "2"], "2"), ([], "3")]
     for number, (options, seed) in enumerate(ways):
         toy(tmp_path / str(number), *options, PYTHONHASHSEED=seed)
@@ -144,7 +144,7 @@ def test_r13_records_depend_neither_on_order_nor_on_workers_nor_on_hash_seeds(tm
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_r18_asked_once_it_finishes_what_it_trains_and_stops(tmp_path, uncut, number, workers):
+def test_r18_the_first_signal_finishes_running_batches_and_stops(tmp_path, uncut, number, workers):
     with begun(tmp_path, "--seconds", "0.6", "--workers", workers) as process:
         until_it_trains(tmp_path)
         process.send_signal(number)
@@ -158,7 +158,7 @@ def test_r18_asked_once_it_finishes_what_it_trains_and_stops(tmp_path, uncut, nu
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_r18_asked_twice_it_stops_now_and_leaves_no_process_behind(tmp_path, workers):
+def test_r18_the_second_signal_stops_immediately_and_leaves_no_process(tmp_path, workers):
     with begun(tmp_path, "--seconds", "60", "--workers", workers) as process:
         until_it_trains(tmp_path)
         begin = time.monotonic()
@@ -175,7 +175,7 @@ def test_r18_asked_twice_it_stops_now_and_leaves_no_process_behind(tmp_path, wor
 
 
 def members(group: int) -> list[int]:
-    """The living processes of a process group."""
+    """Return the living processes of a process group."""
     found = []
     for state in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -187,7 +187,7 @@ def members(group: int) -> list[int]:
     return found
 
 
-def test_workers_end_with_a_parent_that_was_killed(tmp_path):
+def test_workers_exit_after_their_parent_was_killed(tmp_path):
     with begun(tmp_path, "--seconds", "60", "--workers", "2") as process:
         until_it_trains(tmp_path)
     deadline = time.monotonic() + 10
@@ -196,7 +196,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path):
     assert members(process.pid) == []
 
 
-def test_r24_memory_and_open_files_are_flat_over_ten_thousand_runs(tmp_path):
+def test_r24_memory_and_open_files_are_constant_over_ten_thousand_runs(tmp_path):
     done = toy(tmp_path, "--run-batches", "1000", "--runs", "10", "--seconds", "0", "--report")
     marks = [tuple(map(int, line.split())) for line in done.stdout.splitlines()[1:]]
     memory, files = zip(*marks[1:], strict=True)  # the first tenth fills caches

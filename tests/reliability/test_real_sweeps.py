@@ -1,4 +1,4 @@
-"""The same bars with real training: a run batch cut in its middle, and the table at the end."""
+"""Reliability with real training: interrupted run batches, damaged snapshots, and the table at the end."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def command(folder: Path, study: Path) -> list[str]:
 
 
 def made(folder: Path) -> dict[str, bytes]:
-    """Records and tables, byte by byte."""
+    """Return the bytes of records and tables by file name."""
     files = [*(folder / "runs" / "records").iterdir(), *(folder / "tables").iterdir()]
     return {file.name: file.read_bytes() for file in sorted(files)}
 
 
-def test_r1_a_run_batch_cut_in_its_middle_goes_on_to_the_same_bytes(tmp_path):
+def test_r1_an_interrupted_run_batch_continues_to_the_same_bytes(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
     uncut, cut = tmp_path / "uncut", tmp_path / "cut"
@@ -60,13 +60,13 @@ def test_r1_a_run_batch_cut_in_its_middle_goes_on_to_the_same_bytes(tmp_path):
         used |= {file.name for file in snapshots.glob("*.safetensors")}
     rounds = len(used)
     subprocess.run(command(cut, study), check=True, capture_output=True)
-    print(f"\nR1: killed twice, {rounds} run batches in their middle; {len(made(cut))} files are the same bytes")
+    print(f"\nR1: killed twice during {rounds} run batches; {len(made(cut))} files have the same bytes")
     assert rounds >= 1
     assert made(cut) == made(uncut)
     assert list((cut / "runs" / "snapshots").glob("*.safetensors")) == []
 
 
-def test_a_damaged_snapshot_is_named_and_its_run_batch_alone_fails(tmp_path):
+def test_a_damaged_snapshot_is_named_and_fails_its_run_batch_only(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
     with subprocess.Popen(command(tmp_path, study), stdout=subprocess.DEVNULL) as process:

@@ -58,7 +58,7 @@ def study(tmp_path: Path) -> Callable[..., spec.StudySpec]:
 
 
 def a_raw_file(room: Path) -> tuple[Path, Callable[[], object]]:
-    """As the files that say which client has which sample are, where a publisher has made them."""
+    """Return a raw file such as a publisher's list of clients and samples, and a function that reads it."""
     file = room / "partition.csv"
     file.write_bytes(b"sample,client\n" + b"".join(b"%d,%d\n" % (i, i % 4) for i in range(50)))
     digest, size = hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_size
@@ -83,7 +83,7 @@ def a_snapshot(room: Path) -> tuple[Path, Callable[[], object]]:
 
 
 def damages(content: bytes, draw: random.Random) -> Iterator[bytes]:
-    """The content with a byte flipped, a hundred times, and cut short, fifty times."""
+    """Yield the content with one byte flipped (a hundred times) and truncated (fifty times)."""
     for place in (draw.randrange(len(content)) for _ in range(100)):
         yield content[:place] + bytes([content[place] ^ draw.randint(1, 255)]) + content[place + 1 :]
     for _ in range(50):
@@ -91,7 +91,7 @@ def damages(content: bytes, draw: random.Random) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("made", [a_raw_file, a_prepared_array, a_record, a_snapshot])
-def test_r6_whatever_is_flipped_or_cut_is_found_and_named_with_what_mends_it(made, tmp_path, monkeypatch):
+def test_r6_flipped_and_truncated_files_are_reported_with_the_remedy(made, tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     file, read = made(tmp_path)
     content, found, tried = file.read_bytes(), 0, 0
@@ -107,18 +107,18 @@ def test_r6_whatever_is_flipped_or_cut_is_found_and_named_with_what_mends_it(mad
     assert found == tried
 
 
-def test_r8_what_explodes_is_diverged_and_the_sweep_goes_on(study, tmp_path):
+def test_r8_runs_with_exploding_losses_are_diverged_and_the_sweep_continues(study, tmp_path):
     found = run_study(study(), Store(tmp_path / "runs"))
     records = [record for search in found.values() for seeds in search.records for record in seeds]
     diverged = [record for record in records if record["status"] == "diverged"]
-    print(f"\nR8: {len(diverged)} of {len(records)} runs diverged, all on record")
+    print(f"\nR8: {len(diverged)} of {len(records)} runs diverged, all recorded")
     assert {record["spec"]["hyperparameters"]["lr"] for record in diverged} == {1e38}
     assert all({"round", "client", "what"} == set(record["diverged"]) for record in diverged)
     assert all(score[-1] is None for record in diverged for score in record["scores"])
     assert choose(found["fedavg"]).hyperparameters["lr"] < 1
 
 
-def test_out_of_memory_a_run_batch_is_halved_and_each_run_trained_once(tmp_path):
+def test_a_run_batch_without_enough_memory_is_split_and_each_run_trained_once(tmp_path):
     whole, store, tries = run_batch(1, 2, 3, 4, rates=(0.01, 0.1)), Store(tmp_path / "runs"), []
 
     def end(each):
@@ -127,7 +127,7 @@ def test_out_of_memory_a_run_batch_is_halved_and_each_run_trained_once(tmp_path)
 
     with Runner(Scripted(end)) as runner:
         runner.train([whole], store)
-    print(f"\nOut of memory: {len(whole.runs)} runs, tried {tries} at a time, {len(store.records())} on record")
+    print(f"\nOut of memory: {len(whole.runs)} runs, tried {tries} at a time, {len(store.records())} recorded")
     assert sorted(store.records()) == sorted(run.hash for run in whole.runs)
     assert tries == [8, 4, 2, 2, 4, 2, 2]
 

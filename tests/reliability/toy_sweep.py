@@ -1,4 +1,4 @@
-"""A sweep whose training is a stand-in that takes no time to import: what the reliability tests start, cut and repeat.
+"""A sweep with fake training that imports fast, for the reliability tests to start, interrupt and repeat.
 
 python toy_sweep.py STORE [--workers N] [--run-batches P] [--runs R] [--seconds S] [--backwards] [--report]
 """
@@ -26,7 +26,7 @@ SECONDS = "TOY_SECONDS"
 
 
 def train(run_batch, site, tell=lambda *told: None):
-    """Records that depend on the run alone."""
+    """Return records that depend on the run only."""
     for round_ in range(1, 4):
         time.sleep(float(os.environ.get(SECONDS, "0.01")) / 3)
         tell(round_, 3, None)

@@ -1,4 +1,4 @@
-"""The table of every algorithm's speed: complete, and made of runs that agree with the plain loops."""
+"""The table of speeds: every algorithm is in it, and its runs agree with the plain loops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def speed(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def task(speed):
-    """Three clients with a table, three rounds of two steps."""
+    """Return a task of three clients with tabular data, three rounds and two steps."""
     (tabular, _) = speed.tasks(federation(), federation())
     budget = Budget(rounds=3, local_steps=2, batch_size=4)
     return dataclasses.replace(tabular, title="Toy", budget=budget, rates=(0.02, 0.01), seeds=(1, 2))
@@ -42,7 +42,7 @@ def test_an_algorithm_is_timed_against_its_plain_loop(speed, task, name: str) ->
     assert min(*line.stack, *line.loop) > 0
 
 
-def test_a_disagreement_is_not_measured(speed, task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_disagree_are_not_measured(speed, task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "AGREEMENT", -1.0)
     with pytest.raises(
         SilobenchError, match=r"fedavg on Toy: validation losses of silobench \(stack\) and the plain loop"

@@ -1,4 +1,4 @@
-"""The plain transformer in place of the authors' code is the model that silobench trains."""
+"""The plain transformer of the speed script equals the model that silobench trains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plain(monkeypatch: pytest.MonkeyPatch):
     sys.modules.pop("plain_transformer")
 
 
-def test_it_is_the_same_network(plain) -> None:
+def test_both_are_the_same_network(plain) -> None:
     torch.manual_seed(3)
     ours = gl_transformer((5,), 3, d_global=1, gate=True, input_norm=True)
     torch.manual_seed(3)
@@ -31,7 +31,7 @@ def test_it_is_the_same_network(plain) -> None:
     assert sum(w.numel() for w in ours.parameters()) == sum(w.numel() for w in theirs.parameters())
 
 
-def test_its_rounds_average_the_middle_layers_alone(plain) -> None:
+def test_its_rounds_average_the_middle_layers_only(plain) -> None:
     sites = [(torch.randn(12, 3), torch.randint(0, 2, (12,)), plain.Transformer(3, 2, d_global=1)) for _ in range(2)]
     begun = [model.head.weight.clone() for _, _, model in sites]
     plain.rounds(sites, 2, batches=3)

@@ -1,4 +1,4 @@
-"""Run batches of a toy federation, an executor without training, and a site that acts on its worker by a script."""
+"""Run batches of a toy federation, an executor without training, and worker settings that follow a script."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def federation() -> Federation:
 def run_batch(
     *seeds: int, rates: tuple[float, ...] = (0.1,), rounds: int = 2, algorithm: str = "fedavg"
 ) -> PlannedBatch:
-    """Settings times seeds on the toy federation, under the name of a data set that there is."""
+    """Return settings x seeds on the toy federation, under the name of an existing data set."""
     data = {"name": "digits", "options": {}, "fingerprint": federation().fingerprint, "by_seed": []}
     runs = [
         RunSpec(data, {"name": "fedavg", "options": {}}, {"name": "logistic", "options": {}}, {"lr": rate},
@@ -49,7 +49,7 @@ def contents(store: Store) -> dict[str, bytes]:
 
 
 class Scripted:
-    """An executor of ``room`` workers whose run batches end, the oldest first, as ``end`` says."""
+    """An executor of ``room`` workers; ``end`` returns the result of each run batch, the oldest first."""
 
     def __init__(self, end: Callable[[PlannedBatch], BatchResult] = trained, room: int = 1) -> None:
         self.end, self.room = end, room
@@ -79,10 +79,10 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Stage(WorkerSettings):
-    """A site that acts before it hands out data: what, by the seed that it hands them out for.
+    """Settings of a worker that performs an action before it returns data; the script has the action for each seed.
 
-    "raise" and "memory" raise, "die" kills the worker, the first time ("die once") or always, "wait" waits until
-    :meth:`go`, "elsewhere" has it take its machine for another one.
+    "raise" and "memory" raise an error, "die" kills the worker always and "die once" the first time, "wait" waits for
+    :meth:`go`, "elsewhere" changes the name of the machine.
     """
 
     script: Mapping[int, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Stage(WorkerSettings):
         return not seen
 
     def waiting(self, count: int = 1) -> list[int]:
-        """The processes that wait, once there are so many."""
+        """Return the ids of waiting processes, as soon as there are ``count``."""
         wait_for(lambda: len(list(self.root.glob("*.pid"))) >= count)
         return [int(file.stem) for file in self.root.glob("*.pid")]
 
@@ -133,6 +133,6 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process is there and not a dead one that nobody has buried."""
+    """Tell whether the process is running and not a zombie."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"

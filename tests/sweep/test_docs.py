@@ -1,4 +1,4 @@
-"""docs/running-sweeps.md: its study can be read, and its commands, options and fields are those that there are."""
+"""docs/running-sweeps.md: its study is valid, and its commands, options and fields exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.types import Budget
 TEXT = (Path(__file__).parents[2] / "docs" / "running-sweeps.md").read_text()
 
 
-def test_its_study_asks_for_as_many_runs_as_it_says(tmp_path):
+def test_its_study_has_the_stated_number_of_runs(tmp_path):
     (study,) = re.findall(r"^```toml\n(.+?)^```", TEXT, re.M | re.S)
     (tmp_path / "study.toml").write_text(study)
     asked, total = run_batches(spec.read(tmp_path / "study.toml"), {})
@@ -25,7 +25,7 @@ def test_its_study_asks_for_as_many_runs_as_it_says(tmp_path):
     assert sum(len(run_batch.runs) for run_batch in asked) == total == sum(map(int, said))
 
 
-def test_its_table_of_a_budget_is_whole():
+def test_its_table_of_budget_fields_is_complete():
     table = TEXT.partition("The fields of a budget:")[2].partition("## ")[0]
     named = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `")))
     assert sorted(named) == sorted(field.name for field in fields(Budget))

@@ -1,4 +1,4 @@
-"""Exports: other tools read from them what stands in the records, and a failed one leaves nothing."""
+"""Exports: other tools read the numbers of the records from them, and a failed export leaves no file."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def study(tmp_path):
 
 @pytest.fixture
 def runs(study):
-    """Eight runs, the last of which has diverged; the first has curves."""
+    """Return eight runs; the first has curves, the last diverged."""
     asked_for = asked(study(GRID).file)
     curves = {"rounds": [2, 3], "scores": {"accuracy": [[0.5, None], [0.75, 0.25]]}}
     first = made(asked_for[0], 0.25, curves=curves)
     return [first, *(made(run, 0.5) for run in asked_for[1:-1]), made(asked_for[-1], None)]
 
 
-def test_own_scores_are_at_home_and_a_pooled_model_is_everybodys():
+def test_own_scores_are_those_of_own_models_or_of_a_pooled_model():
     own = [["local", model, client, "accuracy", model + client / 10] for model in (0, 1) for client in (0, 1)]
     undefined = [["local", 0, 0, "auc", None], ["local", 1, 1, "auc", 0.5]]
     record = {"scores": own + undefined}
@@ -135,7 +135,7 @@ def test_tensorboard_reads_losses_curves_and_settings(runs, tmp_path):
 
 
 class Client:
-    """The part of MLflow's client that is used, with its signatures: it takes part in no test of MLflow itself."""
+    """A fake of the part of MLflow's client that is used, with the same signatures."""
 
     made: Client
 
@@ -175,7 +175,7 @@ def mlflow(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow.entities", entities)
 
 
-def test_mlflow_gets_an_experiment_for_each_data_set_and_a_run_for_each_record(runs, tmp_path, mlflow):
+def test_mlflow_gets_an_experiment_per_data_set_and_a_run_per_record(runs, tmp_path, mlflow):
     to_mlflow.write([runs[0] | {"clients": ["St. Mary's", "south"]}, runs[-1]], tmp_path / "mlflow.db")
     assert Client.made.uri == f"sqlite:///{tmp_path / 'mlflow.db'}"
     assert Client.made.experiments == ["digits"]
@@ -211,7 +211,7 @@ def loaded(file, name: str) -> optuna.Study:
     return optuna.load_study(study_name=name, storage=f"sqlite:///{file}")
 
 
-def test_optuna_gets_a_trial_for_each_setting(study, runs, tmp_path):
+def test_optuna_gets_a_trial_per_setting(study, runs, tmp_path):
     spoken = study(GRID)
     records = {record["run"]: record for record in runs[:-2]} | {runs[-1]["run"]: runs[-1]}
     searches = recorded(spoken, records)
@@ -246,7 +246,7 @@ search = { kind = "random", trials = 5 }
 """
 
 
-def test_drawn_settings_keep_the_ranges_they_were_drawn_from(study, tmp_path):
+def test_drawn_settings_keep_their_ranges(study, tmp_path):
     spoken = study(RANGES)
     records = {run.hash: made(run) for run in asked(spoken.file)}
     searches = recorded(spoken, records)
@@ -263,7 +263,7 @@ def test_drawn_settings_keep_the_ranges_they_were_drawn_from(study, tmp_path):
     }
 
 
-def test_what_diverged_failed_and_what_was_dropped_is_pruned(study):
+def test_diverged_settings_fail_and_dropped_ones_are_pruned(study):
     method = study('[methods.fedavg]\nmodel = "mlp"\ngrid.lr = [1, 2, 3]\n').methods["fedavg"]
     good, bad = ({"status": status, "aggregated": losses, "run": "r", "scores": []}
                  for status, losses in (("finished", [0.5, 0.25]), ("diverged", [0.1, None])))  # fmt: skip
@@ -276,17 +276,17 @@ def test_what_diverged_failed_and_what_was_dropped_is_pruned(study):
     assert [trial.params for trial in trials] == [{"lr": 1}, {"lr": 2}, {"lr": 3}]
 
 
-def test_a_method_that_searches_nothing_and_validates_nothing_is_one_trial(study):
+def test_a_method_without_search_and_validation_is_one_trial(study):
     method = study('[methods.fedavg]\nmodel = "mlp"\nfixed.lr = 0.1\n').methods["fedavg"]
     record = {"status": "finished", "aggregated": [None], "run": "r", "scores": []}
     trial = to_optuna.trial(method, SearchResult("fedavg", ({"lr": 0.1},), (1,), ((record,),)), 0)
     assert (trial.params, trial.value, trial.state) == ({}, math.inf, TrialState.COMPLETE)
 
 
-# Whole or not there -----------------------------------------------------------------------------------------------
+# Atomic writing ---------------------------------------------------------------------------------------------------
 
 
-def test_a_new_place_is_taken_at_the_end_and_only_then(tmp_path):
+def test_the_target_appears_at_the_end(tmp_path):
     with new_place(tmp_path / "deep" / "out") as made_at:
         made_at.mkdir()
         (made_at / "file").write_text("content")

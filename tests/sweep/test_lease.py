@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, whoever asks; freed when the holder is dead, and only then."""
+"""Leases: one holder at a time; a lease is free when its holder is dead, not before."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def holder(store):
-    """Another process that holds the lease of "a"."""
+    """Yield another process that holds the lease of "a"."""
     with subprocess.Popen([sys.executable, "-c", HOLDER, store.path], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "True\n"
         yield process
@@ -63,13 +63,13 @@ def holder(store):
 
 
 def claims(store: Store, run_batch: str = "a") -> bool:
-    """Whether this process gets the lease."""
+    """Tell whether this process gets the lease."""
     with Leases(store) as leases:
         return leases.claim(run_batch, {})
 
 
 def written(store: Store, **changed) -> None:
-    """The lease of "a" as this process would write it, some things changed."""
+    """Write the lease of "a" as this process would, with some values changed."""
     content = {**lease._holder(), "run_batch": "a", "begun": time.time(), **changed}
     file = store.path / "leases" / "a.json"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -85,17 +85,17 @@ def test_a_lease_is_held_until_its_process_is_killed(store, holder):
     assert not claims(store)
     (held,) = active_leases(store)
     assert (held["pid"], held["text"], held["runs"]) == (holder.pid, "fedavg on digits", 4)
-    holder.send_signal(signal.SIGSTOP)  # alive, but not a sign of life for a long time
+    holder.send_signal(signal.SIGSTOP)  # alive, but without a heartbeat for a long time
     age(store, 3600)
     assert not claims(store)
     holder.kill()
-    wait_for(lambda: not active_leases(store))  # dead, though nobody has buried it
+    wait_for(lambda: not active_leases(store))  # a zombie
     assert claims(store)
     holder.wait()
     assert claims(store)
 
 
-def test_a_process_claims_once_and_frees_what_it_held(store):
+def test_a_process_claims_once_and_releases_its_leases(store):
     with Leases(store) as leases:
         assert leases.claim("a", {})
         assert not leases.claim("a", {})
@@ -111,19 +111,19 @@ def test_progress_is_in_the_lease_at_the_next_heartbeat(store):
     with Leases(store, beat=0.01) as leases:
         leases.claim("a", {"text": "fedavg on digits"})
         leases.note("a", round=3, rounds=20, loss=0.5)
-        leases.note("b", round=1)  # has ended meanwhile
+        leases.note("b", round=1)  # released meanwhile
         wait_for(lambda: active_leases(store)[0].get("round") == 3)
         assert [held["text"] for held in active_leases(store)] == ["fedavg on digits"]
 
 
-def test_heartbeats_keep_a_lease_young(store):
+def test_heartbeats_rewrite_a_lease(store):
     with Leases(store, beat=0.01) as leases:
         leases.claim("a", {})
         age(store, 3600)
         wait_for(lambda: time.time() - (store.path / "leases" / "a.json").stat().st_mtime < 60)
 
 
-def test_another_process_with_the_same_number_holds_nothing(store):
+def test_another_process_with_the_same_id_is_not_the_holder(store):
     written(store)
     assert not claims(store)
     written(store, started="1")
@@ -131,7 +131,7 @@ def test_another_process_with_the_same_number_holds_nothing(store):
 
 
 @pytest.mark.parametrize("elsewhere", [{"host": "elsewhere"}, {"boot": "before the machine went down"}])
-def test_a_lease_from_elsewhere_is_held_as_long_as_it_is_renewed(store, elsewhere):
+def test_a_lease_of_another_machine_is_valid_while_it_is_renewed(store, elsewhere):
     written(store, **elsewhere)
     age(store, STALE_AFTER / 2)
     assert not claims(store)
@@ -140,14 +140,14 @@ def test_a_lease_from_elsewhere_is_held_as_long_as_it_is_renewed(store, elsewher
     assert claims(store)
 
 
-def test_a_lease_from_elsewhere_and_the_future_is_not_held_for_ever(store):
+def test_a_lease_of_another_machine_with_a_future_time_expires(store):
     written(store, host="elsewhere")
-    age(store, -3600)  # somebody's clock was set back
+    age(store, -3600)  # a clock was set back
     assert claims(store)
 
 
 @given(st.data())
-def test_a_damaged_lease_stops_nobody(tmp_path_factory, data):
+def test_a_damaged_lease_can_be_taken_over(tmp_path_factory, data):
     store = Store(tmp_path_factory.mktemp("damaged"))
     written(store, started="1", begun=1.5)
     file = store.path / "leases" / "a.json"
@@ -163,7 +163,7 @@ def test_a_damaged_lease_stops_nobody(tmp_path_factory, data):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "7", "{}", '{"pid": -1, "host": "", "boot": "", "begun": 0.0}'])
-def test_what_is_no_lease_counts_for_nothing(store, content):
+def test_invalid_leases_are_ignored(store, content):
     written(store)
     (store.path / "leases" / "a.json").write_text(content)
     assert claims(store)
@@ -182,7 +182,7 @@ def test_of_sixteen_processes_one_gets_each_lease(store, tmp_path):
     assert active_leases(store) == []
 
 
-def test_a_full_disk_is_said_and_nothing_is_held(store, monkeypatch):
+def test_a_full_disk_is_an_error_and_leaves_no_lease(store, monkeypatch):
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -1,4 +1,4 @@
-"""Packing runs into run batches: full products, nothing twice, the same whatever the order."""
+"""Division of runs into run batches: full products, each run once, independent of their order."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_grid_is_one_run_batch_settings_major():
     ]  # fmt: skip
 
 
-def test_settings_that_miss_the_same_seeds_go_together():
+def test_settings_that_lack_the_same_seeds_share_a_run_batch():
     other = [run(1.0, seed) for seed in (1, 2, 3)]
     finished = {run(0.1, 2).hash, run(1.0, 2).hash}
     packed = [(run_batch.settings, run_batch.seeds) for run_batch in plan([*GRID, *other], finished)]
     assert packed == [(({"lr": 0.01},), (1, 2, 3)), (({"lr": 0.1}, {"lr": 1.0}), (1, 3))]
 
 
-def test_the_packing_does_not_depend_on_which_run_batches_are_finished(monkeypatch):
+def test_the_division_does_not_depend_on_finished_run_batches(monkeypatch):
     monkeypatch.setattr(planning, "MAX_BATCH_RUNS", 2)
     runs = [run(lr / 10, seed) for lr, seed in product(range(1, 6), (1, 2))]
     whole = plan(runs)
@@ -48,7 +48,7 @@ def test_the_packing_does_not_depend_on_which_run_batches_are_finished(monkeypat
     assert plan(runs, finished) == [whole[0], *whole[2:]]
 
 
-def test_runs_on_large_inputs_are_spread_and_those_with_data_of_their_own_are_few_together(monkeypatch):
+def test_large_inputs_and_data_by_seed_limit_the_size_of_run_batches(monkeypatch):
     assert [len(run_batch.runs) for run_batch in plan(GRID, sample=10_000)] == [3, 3]
     monkeypatch.setattr(planning, "MAX_FEDERATIONS", 2)
 
@@ -59,7 +59,7 @@ def test_runs_on_large_inputs_are_spread_and_those_with_data_of_their_own_are_fe
     assert [run_batch.seeds for run_batch in plan(map(of_seed, range(5)))] == [(0, 1), (2, 3), (4,)]
 
 
-def test_halves_are_the_same_runs(monkeypatch):
+def test_halves_have_the_same_runs(monkeypatch):
     (run_batch,) = plan(GRID)
     halves = run_batch.halves()
     assert [half.settings for half in halves] == [({"lr": 0.01},), ({"lr": 0.1},)]
@@ -69,7 +69,7 @@ def test_halves_are_the_same_runs(monkeypatch):
     assert by_seeds[0].halves() == ()
 
 
-def test_what_cannot_be_stacked_is_kept_apart():
+def test_runs_that_cannot_be_stacked_are_in_different_run_batches():
     apart = [run(0.1, 1), run(0.1, 1, "fedprox"), run(0.1, 1, rounds=4), run(0.1, 1, momentum=0.9)]
     assert sorted(len(run_batch.runs) for run_batch in plan(apart)) == [1, 1, 1, 1]
 
@@ -86,7 +86,7 @@ def test_no_run_batch_is_larger_than_the_limit(monkeypatch):
     st.permutations([*GRID, *GRID[:2], *(run(0.1, seed, "fedprox", mu=mu) for seed in (1, 2) for mu in (0.1, 1.0))]),
     st.sets(st.sampled_from([each.hash for each in GRID])),
 )
-def test_every_missing_run_once_in_full_products_whatever_the_order(runs, finished):
+def test_every_missing_run_is_planned_once_in_full_products_in_any_order(runs, finished):
     run_batches = plan(runs, finished)
     counted = Counter(each.hash for run_batch in run_batches for each in run_batch.runs)
     assert counted == Counter({each.hash for each in runs} - finished)

@@ -1,4 +1,4 @@
-"""The runner: every run batch trained and kept once, whatever ends one of them, and stopped in good order."""
+"""The runner: every run batch is trained and recorded once, failures stay local, and it stops cleanly."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def train(executor, run_batches, store, *told) -> None:
         runner.train(run_batches, store)
 
 
-def recorded(store: Store) -> Counter:
-    """How often each run is on record."""
+def counts(store: Store) -> Counter:
+    """Return how often each run is recorded."""
     lines = [line for file in (store.path / "records").glob("*") for line in file.read_text().splitlines()]
     return Counter(line.partition('"run":"')[2].partition('"')[0] for line in lines)
 
@@ -52,11 +52,11 @@ def once(*run_batches) -> Counter:
     return Counter(run.hash for each in run_batches for run in each.runs)
 
 
-def test_every_run_batch_is_kept_and_told_of(store):
+def test_every_run_batch_is_recorded_and_reported(store):
     events: list[dict] = []
     executor = Scripted()
     train(executor, RUN_BATCHES, store, events.append)
-    assert recorded(store) == once(*RUN_BATCHES)
+    assert counts(store) == once(*RUN_BATCHES)
     assert [(each["population"], each["machine"]) for each in store.costs()] == [
         (each.name, "Plan9 mips, 64 cores") for each in RUN_BATCHES
     ]
@@ -70,7 +70,7 @@ def test_every_run_batch_is_kept_and_told_of(store):
     assert lease.active_leases(store) == []
 
 
-def test_one_executor_trains_all_batches_and_is_closed_at_the_end(store):
+def test_one_executor_trains_all_run_batches_and_is_closed_at_the_end(store):
     executor, made = Scripted(lambda run_batch: BatchResult(run_batch, error="no such thing")), []
     with Runner(lambda told: made.append(told) or executor(told)) as runner:
         with pytest.raises(FailedError):
@@ -81,7 +81,7 @@ def test_one_executor_trains_all_batches_and_is_closed_at_the_end(store):
         assert executor.closed == []
     assert executor.closed == [False]
     assert len(made) == 1
-    assert recorded(store) == once(*RUN_BATCHES[1:])
+    assert counts(store) == once(*RUN_BATCHES[1:])
 
 
 def test_after_an_interruption_another_executor_is_made(store):
@@ -96,23 +96,23 @@ def test_after_an_interruption_another_executor_is_made(store):
         assert executors[0].closed == [True]
         runner.train(RUN_BATCHES, store)
     assert [each.closed for each in executors] == [[True], [False]]
-    assert recorded(store) == once(*RUN_BATCHES)
+    assert counts(store) == once(*RUN_BATCHES)
 
 
-def test_without_anything_to_train_no_executor_is_made(store):
+def test_without_run_batches_no_executor_is_made(store):
     with Runner(lambda told: pytest.fail("made")):
         pass
 
 
-def test_what_is_on_record_by_now_is_not_trained(store):
+def test_run_batches_recorded_meanwhile_are_not_trained(store):
     store.write([record(run) for run in RUN_BATCHES[1].runs], seconds=1)
     executor = Scripted()
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2]]
-    assert recorded(store) == once(*RUN_BATCHES)
+    assert counts(store) == once(*RUN_BATCHES)
 
 
-def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
+def test_progress_is_reported_and_written_to_the_lease(store, monkeypatch):
     monkeypatch.setattr(lease, "HEARTBEAT", 0.02)
     monkeypatch.setattr(lease.Leases.__init__, "__defaults__", (0.02,))
     events: list[dict] = []
@@ -126,7 +126,7 @@ def test_progress_is_told_and_stands_in_the_lease(store, monkeypatch):
 
     executor = Scripted()
     with Runner(executor, events.append) as runner:
-        runner.train(RUN_BATCHES[1:], store)  # an earlier batch, with leases of its own
+        runner.train(RUN_BATCHES[1:], store)  # earlier run batches, with their own leases
         executor.end = end
         runner.train(RUN_BATCHES[:1], store)
     name = RUN_BATCHES[0].name
@@ -147,12 +147,12 @@ def test_a_failing_run_batch_leaves_the_others_alone(store):
         "the first failure (fedavg on digits, 2 seeds): no such thing"
     )
     assert error.value.status == 1
-    assert recorded(store) == once(RUN_BATCHES[0], RUN_BATCHES[2])
+    assert counts(store) == once(RUN_BATCHES[0], RUN_BATCHES[2])
     assert [event["event"] for event in events].count("failed") == 1
     assert lease.active_leases(store) == []
 
 
-def test_a_traceback_is_kept_until_the_run_batch_is_on_record(store):
+def test_a_traceback_is_kept_until_the_run_batch_is_recorded(store):
     trace = "Traceback (most recent call last):\n  ...\nKeyError: 'lr'\n"
     executor = Scripted(lambda run_batch: BatchResult(run_batch, error="KeyError: 'lr'", trace=trace))
     events: list[dict] = []
@@ -171,7 +171,7 @@ def test_a_traceback_is_kept_until_the_run_batch_is_on_record(store):
     assert lines[lines.index("  failed     1 run batch") + 1] == f"    fedavg on digits, 2 seeds  {files[1]}"
 
 
-def test_a_traceback_that_cannot_be_kept_is_a_line(store):
+def test_a_traceback_that_cannot_be_written_is_one_line(store):
     store.path.mkdir()
     (store.path / "failed").touch()
     executor = Scripted(lambda run_batch: BatchResult(run_batch, error="KeyError: 'lr'", trace="Traceback"))
@@ -180,7 +180,7 @@ def test_a_traceback_that_cannot_be_kept_is_a_line(store):
 
 
 def culprit(error: str):
-    """Whatever holds the run with rate 0.1 and seed 2 is lost."""
+    """Return a function that loses every run batch with the run of rate 0.1 and seed 2."""
 
     def end(run_batch):
         bad = any((run.hyperparameters["lr"], run.seed) == (0.1, 2) for run in run_batch.runs)
@@ -189,7 +189,7 @@ def culprit(error: str):
     return end
 
 
-def test_a_lost_worker_s_run_batch_is_tried_again_then_by_halves(store):
+def test_a_run_batch_whose_worker_died_is_tried_again_and_then_split(store):
     executor = Scripted(culprit("a worker died"))
     with pytest.raises(
         FailedError, match=r"a worker died, and the run batch cannot be split; use a machine with more mem"
@@ -198,16 +198,16 @@ def test_a_lost_worker_s_run_batch_is_tried_again_then_by_halves(store):
     tried = [[(run.hyperparameters["lr"], run.seed) for run in each.runs] for each in executor.begun]
     low, high = RUNS[:2], RUNS[2:]
     assert tried == [RUNS, RUNS, low, high, high, [(0.1, 1)], [(0.1, 2)], [(0.1, 2)]]
-    assert sorted(recorded(store).values()) == [1, 1, 1]
+    assert sorted(counts(store).values()) == [1, 1, 1]
 
 
-def test_out_of_memory_is_not_tried_again_but_by_halves_at_once(store):
+def test_a_run_batch_without_enough_memory_is_split_immediately(store):
     executor, events = Scripted(culprit("out of memory")), []
     with pytest.raises(FailedError, match="out of memory, and the run batch cannot be split"):
         train(executor, [GRID], store, events.append)
     assert [len(each.runs) for each in executor.begun] == [4, 2, 2, 1, 1]
     assert [event["event"] for event in events].count("split") == 2
-    assert sorted(recorded(store).values()) == [1, 1, 1]
+    assert sorted(counts(store).values()) == [1, 1, 1]
 
 
 def test_one_lost_worker_costs_one_more_attempt(store):
@@ -217,7 +217,7 @@ def test_one_lost_worker_costs_one_more_attempt(store):
     )
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], *RUN_BATCHES]
-    assert recorded(store) == once(*RUN_BATCHES)
+    assert counts(store) == once(*RUN_BATCHES)
 
 
 def test_a_run_batch_with_rungs_is_not_split(store):
@@ -228,26 +228,26 @@ def test_a_run_batch_with_rungs_is_not_split(store):
     assert executor.begun == [halving]
 
 
-def test_asked_to_stop_it_keeps_what_is_in_work_and_begins_nothing(store):
+def test_a_stop_lets_running_batches_end_and_starts_no_others(store):
     stop = threading.Event()
     executor = Scripted(room=2)
     with pytest.raises(StoppedError) as error:
         train(executor, RUN_BATCHES, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
     assert error.value.status == 130
     assert executor.begun == RUN_BATCHES[:2]
-    assert recorded(store) == once(*RUN_BATCHES[:2])
+    assert counts(store) == once(*RUN_BATCHES[:2])
     assert executor.closed == [False]
     assert lease.active_leases(store) == []
 
 
-def test_asked_to_stop_when_all_is_done_it_is_done(store):
+def test_a_stop_after_the_last_run_batch_is_no_error(store):
     stop = threading.Event()
     executor = Scripted(room=3)
     train(executor, RUN_BATCHES, store, lambda event: stop.set() if event["event"] == "finished" else None, stop)
-    assert recorded(store) == once(*RUN_BATCHES)
+    assert counts(store) == once(*RUN_BATCHES)
 
 
-def test_interrupted_it_ends_its_workers_and_gives_its_leases_back(store):
+def test_an_interruption_stops_the_workers_and_releases_the_leases(store):
     def end(run_batch):
         raise KeyboardInterrupt
 
@@ -258,7 +258,7 @@ def test_interrupted_it_ends_its_workers_and_gives_its_leases_back(store):
     assert list((store.path / "leases").iterdir()) == []
 
 
-def test_records_that_cannot_be_kept_end_it(store, monkeypatch):
+def test_records_that_cannot_be_written_end_the_sweep(store, monkeypatch):
     def full(*arguments, **options):
         raise SilobenchError("no space left")
 
@@ -288,7 +288,7 @@ with Leases(store) as leases:
 
 @pytest.fixture
 def other(store):
-    """Another process that holds the second run batch; a line on its standard input lets it write the records."""
+    """Yield another process that trains the second run batch; a line on its standard input makes it finish."""
     theirs = RUN_BATCHES[1]
     records = json.dumps([record(run) for run in theirs.runs])
     command = [sys.executable, "-c", OTHER, str(store.path), theirs.name, records]
@@ -299,26 +299,26 @@ def other(store):
     process.communicate()
 
 
-def test_what_another_process_trains_is_waited_for(store, other):
+def test_run_batches_of_other_processes_are_awaited(store, other):
     done = iter(range(9))
 
     def end(run_batch):
-        if next(done) == 1:  # the last of ours
+        if next(done) == 1:  # our last one
             threading.Timer(0.1, lambda: print(file=other.stdin, flush=True)).start()
         return trained(run_batch)
 
     executor = Scripted(end)
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2]]
-    assert recorded(store) == once(*RUN_BATCHES)
+    assert counts(store) == once(*RUN_BATCHES)
 
 
-def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_free(store, other):
-    """Not only when all else is done: the last run batch ends once that of the dead process has begun."""
+def test_the_run_batch_of_a_dead_process_is_trained_by_the_first_free_worker(store, other):
+    """The last run batch ends only after that of the dead process has started."""
 
     class Patient(Scripted):
         def finished(self, timeout):
-            if len(self.begun) == len(self.running):  # nothing has ended yet
+            if len(self.begun) == len(self.running):  # no run batch has ended yet
                 other.kill()
                 other.wait()
             elif len(self.begun) < 3:
@@ -328,7 +328,7 @@ def test_what_another_process_died_at_is_trained_by_the_first_worker_that_is_fre
     executor = Patient(room=2)
     train(executor, RUN_BATCHES, store)
     assert executor.begun == [RUN_BATCHES[0], RUN_BATCHES[2], RUN_BATCHES[1]]
-    assert recorded(store) == once(*RUN_BATCHES)
+    assert counts(store) == once(*RUN_BATCHES)
 
 
 def test_a_warning_of_training_is_told_once(store, monkeypatch):

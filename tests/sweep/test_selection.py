@@ -1,4 +1,4 @@
-"""Choosing a setting: by validation loss over rounds and seeds, and by nothing else."""
+"""Selection of a setting: it depends on validation losses over rounds and seeds only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_setting_with_a_diverged_run_is_worse_than_any_without():
     assert choose(search((record(0.1), DIVERGED), (record(9.0), record(9.0)))).hyperparameters == {"lr": 0.1}
 
 
-def test_where_every_setting_diverged_the_first_is_shown_without_a_loss():
+def test_if_every_setting_diverged_the_first_is_chosen_without_a_loss():
     chosen = choose(search((DIVERGED, DIVERGED), (DIVERGED, record(0.1))))
     assert (chosen.hyperparameters, chosen.loss) == ({"lr": 1.0}, None)
 
@@ -50,7 +50,7 @@ def test_a_setting_with_a_missing_run_does_not_count_as_searched():
     assert (chosen.hyperparameters, chosen.settings) == ({"lr": 0.1}, 1)
 
 
-def test_rounds_without_a_loss_are_passed_over():
+def test_rounds_without_a_loss_are_skipped():
     assert choose(search((record(None, 0.3), record(0.5, None)))).loss == 0.4
 
 
@@ -60,7 +60,7 @@ scores = st.floats(0, 1)
 
 @given(st.lists(st.tuples(losses, losses), min_size=1, max_size=5), st.data())
 def test_scores_change_no_choice(settings, data):
-    """Whatever the test samples say, the same setting is chosen."""
+    """Any test scores give the same choice."""
 
     def scored() -> SearchResult:
         return search(*(tuple(record(loss, score=data.draw(scores)) for loss in pair) for pair in settings))
@@ -76,7 +76,7 @@ def test_a_diverged_setting_changes_no_choice_among_the_others(settings, place):
     assert choose(search(*finished)).records == chosen
 
 
-def test_runs_along_one_hyperparameter_keep_the_others():
+def test_runs_along_one_hyperparameter_have_equal_other_ones():
     settings = tuple({"lr": lr, "alpha_lr": alpha} for lr in (0.1, 0.2) for alpha in (1.0, 0.01))
     runs = tuple((record(float(i)),) for i in range(4))
     found = SearchResult("apfl", settings, (1,), runs).along("alpha_lr", {"lr": 0.2, "alpha_lr": 1.0})

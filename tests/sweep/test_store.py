@@ -1,4 +1,4 @@
-"""The store: records come back as they were, or the damage is named; a failed write leaves nothing."""
+"""The store: records are read back unchanged or the damage is reported; a failed write leaves no file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.sweep.plan import batch_name
 from bench.sweep.store import FORMAT, Store
 from bench.types import DataError, SilobenchError
 
-# Four runs of FENDA-FL's study as the first release of silobench kept them, a line each.
+# Four runs of FENDA-FL's study, one per line, as the first release of silobench wrote them.
 FORMAT_1 = (Path(__file__).parent / "fixtures" / "format1.jsonl").read_bytes()
 
 
@@ -35,7 +35,7 @@ def store(tmp_path):
     return Store(tmp_path / "runs")
 
 
-def test_records_come_back_as_they_were(store):
+def test_records_are_read_back_unchanged(store):
     store.write([record("a"), record("b")], seconds=1.5)
     store.write([record("c")], seconds=0.1)
     records = Store(store.path).records()
@@ -50,14 +50,14 @@ def test_an_empty_store_has_no_records(store):
     assert store.records() == {}
 
 
-def test_same_records_same_bytes_whatever_they_cost(store, tmp_path):
+def test_the_bytes_of_records_do_not_depend_on_their_cost(store, tmp_path):
     one = store.write([record("a")], seconds=1)
     other = Store(tmp_path / "other").write([dict(reversed(record("a").items()))], seconds=2)
     assert one.read_bytes() == other.read_bytes()
     assert one.name == other.name
 
 
-def test_cost_of_a_run_batch_is_noted_beside_the_records(store):
+def test_the_cost_of_a_run_batch_is_written_next_to_the_records(store):
     for run, seconds in (("a", 1.25), ("b", 3)):
         store.write([record(run)], seconds=seconds)
     costs = [json.loads(line) for line in (store.path / "costs.jsonl").read_text().splitlines()]
@@ -75,7 +75,7 @@ def intact(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=[FORMAT, 1])
 def either(request, intact):
-    """A file of records of the format that is written, or of the first."""
+    """Return a file of records in the current format, or in the first one."""
     return intact if request.param == FORMAT else (f"{batch_name(run_of(line) for line in lines())}.jsonl", FORMAT_1)
 
 
@@ -88,7 +88,7 @@ def run_of(line: bytes) -> str:
 
 
 def damaged(folder, name: str, content: bytes) -> str:
-    """How the store complains about a records file with this content."""
+    """Return the error of the store for a file of records with this content."""
     file = folder / "records" / name
     file.parent.mkdir()
     file.write_bytes(content)
@@ -114,7 +114,7 @@ def test_any_flipped_byte_is_found(tmp_path_factory, either, data):
 
 
 @given(st.data())
-def test_any_cut_is_found(tmp_path_factory, either, data):
+def test_any_truncation_is_found(tmp_path_factory, either, data):
     name, content = either
     place = data.draw(st.integers(0, len(content) - 1))
     message = damaged(tmp_path_factory.mktemp("cut"), name, content[:place])
@@ -124,7 +124,7 @@ def test_any_cut_is_found(tmp_path_factory, either, data):
 
 @given(st.integers(0, 10), st.integers(0, 10), st.data())
 def test_any_block_of_zeros_is_found(tmp_path_factory, either, first, length, data):
-    """What a file system leaves that lost its power."""
+    """A file system may write such blocks when the power fails."""
     name, content = either
     start = len(content) * first // 11
     end = min(len(content), start + 1 + length * 512)
@@ -142,7 +142,7 @@ def test_damage_names_line_and_checksums(tmp_path, intact):
     assert hashlib.sha256(body).hexdigest() in message
 
 
-def test_a_lost_a_foreign_and_a_swapped_line_are_found(tmp_path, intact):
+def test_missing_misplaced_and_swapped_lines_are_found(tmp_path, intact):
     name, content = intact
     lines = content.splitlines(keepends=True)
     for number, kept in enumerate((lines[:2], [*lines, lines[0]], lines[::-1])):
@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_read_is_named(store):
         store.records()
 
 
-def test_damage_does_not_hide_what_is_intact(store):
+def test_damage_does_not_hide_intact_records(store):
     for run in RUNS:
         store.write([record(run)], seconds=1)
     first, second, third = store.files()
@@ -184,7 +184,7 @@ def test_records_of_a_later_format_are_refused(store):
         store.records()
 
 
-def test_records_of_the_first_format_are_read_under_their_own_names(store):
+def test_records_of_the_first_format_keep_their_hashes(store):
     (store.path / "records").mkdir(parents=True)
     for line in lines():
         (store.path / "records" / f"{batch_name([run_of(line)])}.jsonl").write_bytes(line)
@@ -210,7 +210,7 @@ def test_ten_thousand_records_are_listed(store, record_property):
     assert gc.isenabled()
 
 
-def test_a_full_disk_leaves_nothing_and_what_was_there_stays(store, monkeypatch):
+def test_a_full_disk_leaves_no_partial_file_and_keeps_earlier_files(store, monkeypatch):
     kept = store.write([record("a")], seconds=1)
 
     def full(descriptor: int) -> None:
@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_nothing_and_what_was_there_stays(store, monkeypatch)
     assert sorted(store.records()) == ["a", "b"]
 
 
-def test_what_a_killed_writer_left_is_no_record_and_is_swept(store):
+def test_the_leftover_of_a_killed_writer_is_ignored_and_deleted(store):
     kept = store.write([record("a")], seconds=1)
     left = kept.parent / ".tmp123.part"
     left.write_bytes(kept.read_bytes()[:50])

@@ -1,4 +1,4 @@
-"""Running studies: only what is missing is trained, records do not depend on history, bad requests train nothing."""
+"""Running studies: only missing runs are trained, records do not depend on history, errors come before training."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def toy_data(monkeypatch):
 
 
 def serve(monkeypatch, load) -> None:
-    """Every data set is what ``load`` makes of its options."""
+    """Replace every data set by the federation that ``load`` returns for its options."""
     monkeypatch.setattr(training, "load_dataset", load)
     monkeypatch.setattr(training, "_loaded", training.RecentCache())
     monkeypatch.setattr(running, "dataset_metadata", lambda name, root, given: Metadata.of(load(name, root, **given)))
@@ -76,7 +76,7 @@ def serve(monkeypatch, load) -> None:
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Replaces the engine by one that is quick, and notes how many runs each of its calls trained."""
+    """Replace the engine by a fast one; return the list of the numbers of runs that each call trained."""
     calls: list[int] = []
 
     def run(federations, *, settings, seeds, budget, rungs=(), reduction=0, **common):
@@ -99,7 +99,7 @@ def trained(monkeypatch):
 
 
 def run_study(study: spec.StudySpec, store: Store, **options) -> dict[str, SearchResult]:
-    """The study trained in this process."""
+    """Train the study in this process."""
     with Runner(lambda progress: InProcessExecutor(WorkerSettings(None, None), progress)) as runner:
         return running.run_study(study, store, runner=runner, **options)
 
@@ -108,7 +108,7 @@ def contents(store: Store) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (store.path / "records").iterdir()}
 
 
-def test_a_second_call_trains_nothing_and_finds_the_same(study, tmp_path, trained):
+def test_a_second_call_trains_nothing_and_returns_the_same(study, tmp_path, trained):
     store = Store(tmp_path / "runs")
     first = run_study(study(FEDAVG, FEDPROX), store)
     assert sorted(trained) == [2, 4]
@@ -118,7 +118,7 @@ def test_a_second_call_trains_nothing_and_finds_the_same(study, tmp_path, traine
     assert choose(first["fedavg"]).loss == pytest.approx(0.0015)
 
 
-def test_only_what_is_new_is_trained(study, tmp_path, trained):
+def test_only_new_runs_are_trained(study, tmp_path, trained):
     store = Store(tmp_path / "runs")
     run_study(study(FEDAVG), store)
     run_study(study(FEDAVG, lr=(0.1, 0.01, 1.0)), store)
@@ -126,12 +126,12 @@ def test_only_what_is_new_is_trained(study, tmp_path, trained):
     assert trained == [4, 2, 3]
 
 
-def test_only_the_methods_asked_for_are_trained(study, tmp_path, trained):
+def test_only_the_given_methods_are_trained(study, tmp_path, trained):
     found = run_study(study(FEDAVG, FEDPROX), Store(tmp_path / "runs"), methods=["fedprox"])
     assert (list(found), trained) == (["fedprox"], [2])
 
 
-def test_other_data_under_the_same_name_are_trained_anew(study, tmp_path, trained, monkeypatch):
+def test_changed_data_of_the_same_name_are_trained_again(study, tmp_path, trained, monkeypatch):
     store = Store(tmp_path / "runs")
     run_study(study(FEDPROX), store)
     serve(monkeypatch, lambda name, root, **options: federation(shift=1e-3))
@@ -160,7 +160,7 @@ def test_records_depend_neither_on_an_interruption_nor_on_the_order_of_methods(s
     assert contents(cut) == contents(uncut)
 
 
-def test_methods_that_share_runs_are_packed_the_same_in_any_order(study, tmp_path, trained):
+def test_methods_that_share_runs_give_the_same_run_batches_in_any_order(study, tmp_path, trained):
     again = FEDAVG.replace("[methods.fedavg]", '[methods.slow]\nalgorithm = "fedavg"').replace("{lr}", "[0.01, 0.001]")
     one, other = Store(tmp_path / "one"), Store(tmp_path / "other")
     run_study(study(FEDAVG, again), one)
@@ -177,7 +177,7 @@ def test_without_training_missing_runs_are_none(study, tmp_path, trained):
     assert [[record is None for record in records] for records in found.records] == [[False, False], [True, True]]
 
 
-def test_a_record_holds_every_hyperparameter_and_gives_its_run_again(study, tmp_path, trained):
+def test_a_record_has_every_hyperparameter_and_repeats_its_run(study, tmp_path, trained):
     store = Store(tmp_path / "runs")
     (found,) = run_study(study(FEDPROX, head=HEAD + 'optimizer = "adamw"\n'), store).values()
     for record in found.records[0]:
@@ -203,7 +203,7 @@ def test_an_optimiser_an_algorithm_is_not_defined_for_is_refused_before_the_data
         run_study(study(scaffold), Store(tmp_path / "runs"))
 
 
-def test_the_engine_gives_equal_records_twice_and_notes_divergence(study, tmp_path):
+def test_the_engine_gives_equal_records_twice_and_reports_divergence(study, tmp_path):
     stores = [Store(tmp_path / name) for name in ("one", "other")]
     decaying = FEDAVG + "fixed.weight_decay = 10\n"  # the weights overflow
     found = [run_study(study(decaying, lr=(1e30, 0.1)), store) for store in stores]
@@ -215,7 +215,7 @@ def test_the_engine_gives_equal_records_twice_and_notes_divergence(study, tmp_pa
     assert choose(found[0]["fedavg"]).hyperparameters["lr"] == 0.1
 
 
-def test_torch_keeps_the_threads_it_had(study, tmp_path, trained):
+def test_the_number_of_torch_threads_is_restored(study, tmp_path, trained):
     import torch
 
     before = torch.get_num_threads()
@@ -227,7 +227,7 @@ def test_torch_keeps_the_threads_it_had(study, tmp_path, trained):
         torch.set_num_threads(before)
 
 
-def test_the_path_of_a_store_may_hold_spaces_and_umlauts(study, tmp_path, trained):
+def test_the_path_of_a_store_may_have_spaces_and_umlauts(study, tmp_path, trained):
     store = Store(Path(tmp_path / "mes données" / "Läufe"))
     assert run_study(study(FEDAVG), store) == run_study(study(FEDAVG), store)
     assert trained == [4]
@@ -237,7 +237,7 @@ RANGE = '[methods.fedavg]\nmodel = "logistic"\nrange.lr = {{ low = 1e-3, high = 
 
 
 @pytest.mark.parametrize("kind", ["random", "tpe"])
-def test_a_drawn_search_asks_the_same_again_and_goes_on_where_it_was_cut(study, tmp_path, trained, monkeypatch, kind):
+def test_an_interrupted_search_asks_for_the_same_settings_and_continues(study, tmp_path, trained, monkeypatch, kind):
     batch = "batch = 4\n" if kind == "tpe" else ""
     searched = study(RANGE, f'[search]\nkind = "{kind}"\ntrials = 14\n{batch}')
     uncut, cut = Store(tmp_path / "uncut"), Store(tmp_path / "cut")
@@ -255,7 +255,7 @@ def test_a_drawn_search_asks_the_same_again_and_goes_on_where_it_was_cut(study, 
         return whole(*arguments, **options)
 
     monkeypatch.setattr(engine, "run", interrupted)
-    if kind == "tpe":  # a drawn batch after batch; all random settings are one run batch
+    if kind == "tpe":  # drawn in several batches; all random settings are one run batch
         with pytest.raises(KeyboardInterrupt):
             run_study(searched, cut)
     monkeypatch.setattr(engine, "run", whole)
@@ -265,7 +265,7 @@ def test_a_drawn_search_asks_the_same_again_and_goes_on_where_it_was_cut(study, 
 
 
 @pytest.mark.parametrize(("kind", "trials", "noted"), [("tpe", 10, True), ("tpe", 11, False), ("random", 4, False)])
-def test_a_tpe_search_without_a_trial_after_its_random_ones_is_noted(study, tmp_path, trained, kind, trials, noted):
+def test_a_tpe_search_with_random_trials_only_is_noted(study, tmp_path, trained, kind, trials, noted):
     searched = study(RANGE, f'[search]\nkind = "{kind}"\ntrials = {trials}\n')
     events: list[dict] = []
     with Runner(lambda told: InProcessExecutor(WorkerSettings(None, None), told), events.append) as runner:
@@ -275,7 +275,7 @@ def test_a_tpe_search_without_a_trial_after_its_random_ones_is_noted(study, tmp_
     assert list(running.notes(searched)) == notes
 
 
-def test_tpe_learns_from_what_it_is_told(study, tmp_path, trained):
+def test_tpe_uses_the_losses(study, tmp_path, trained):
     def mean_loss(kind: str, more: str = "") -> float:
         searched = study(RANGE, f'[search]\nkind = "{kind}"\ntrials = 40\n{more}')
         found = run_study(searched, Store(tmp_path / kind))["fedavg"]
@@ -284,7 +284,7 @@ def test_tpe_learns_from_what_it_is_told(study, tmp_path, trained):
     assert mean_loss("tpe", "batch = 5\n") < mean_loss("random")
 
 
-def test_a_plan_counts_settings_that_a_search_has_not_asked_for_yet(study, tmp_path, trained):
+def test_a_plan_counts_the_later_settings_of_a_search(study, tmp_path, trained):
     searched = study(RANGE, '[search]\nkind = "tpe"\ntrials = 7\nbatch = 3\n')
 
     def planned(store: Store) -> list[int]:
@@ -298,7 +298,7 @@ def test_a_plan_counts_settings_that_a_search_has_not_asked_for_yet(study, tmp_p
     assert planned(store) == []
 
 
-def test_halving_keeps_dropped_runs_as_runs_of_fewer_rounds(study, tmp_path, trained):
+def test_halving_records_dropped_runs_as_runs_of_fewer_rounds(study, tmp_path, trained):
     search = '[search]\nkind = "halving"\ntrials = 9\nfirst = 1\nreduction = 3\n'
     halved = study(RANGE, search, "[methods.fedavg.budget]\nrounds = 4\n")
     store = Store(tmp_path / "runs")
@@ -315,21 +315,21 @@ def test_halving_keeps_dropped_runs_as_runs_of_fewer_rounds(study, tmp_path, tra
 
 
 @pytest.mark.parametrize("algorithm", ["fedbabu", "local_adaptation"])
-def test_a_race_is_judged_by_losses_before_the_last_round_s_tuning(study, tmp_path, monkeypatch, algorithm):
-    """A dropped run has a tuned loss at its rung, one that went on has not: they are compared as the race did."""
+def test_halving_compares_losses_before_the_final_tuning(study, tmp_path, monkeypatch, algorithm):
+    """At a rung a dropped run has a loss after tuning, a continued run has none: the losses before tuning count."""
     halved = study(
         f'[methods.tuned]\nalgorithm = {{{{ name = "{algorithm}", epochs = 20 }}}}\nmodel = "mlp"\n',
-        "range.lr = {{ low = 1.0, high = 10.0, log = true }}\n",  # tuned, the higher are better
+        "range.lr = {{ low = 1.0, high = 10.0, log = true }}\n",  # after tuning, higher rates are better
         '[methods.tuned.search]\nkind = "halving"\ntrials = 9\nfirst = 1\nreduction = 3\n',
         "[methods.tuned.budget]\nrounds = 9\n",
     )
     store = Store(tmp_path / "runs")
     found = run_study(halved, store)
-    monkeypatch.setattr(engine, "run", None)  # nothing is trained again
+    monkeypatch.setattr(engine, "run", None)  # no run is trained again
     assert run_study(halved, store) == found
 
 
-def test_options_of_model_data_and_budget_are_searched_like_numbers(study, tmp_path, trained):
+def test_options_of_model_data_and_budget_are_searched_like_hyperparameters(study, tmp_path, trained):
     searched = study(
         '[methods.fedavg]\nmodel = "mlp"\nfixed.lr = 0.1\n'
         'grid."model.hidden" = [5, 10]\ngrid."data.partition_seed" = [3, 4]\ngrid."budget.local_steps" = [3]\n'
@@ -342,7 +342,7 @@ def test_options_of_model_data_and_budget_are_searched_like_numbers(study, tmp_p
     assert {(run["budget"]["local_steps"], run["budget"]["local_epochs"]) for run in seen} == {(3, None)}
 
 
-def test_an_option_of_the_data_may_be_the_run_s_seed(study, tmp_path, trained):
+def test_an_option_of_the_data_may_be_the_seed_of_the_run(study, tmp_path, trained):
     head = HEAD.replace('name = "digits"', 'name = "digits"\npartition_seed = {{ from = "seed" }}')
     found = run_study(study(FEDAVG, head=head, seeds=(7, 8)), Store(tmp_path / "runs"))["fedavg"]
     assert trained == [4]
@@ -353,7 +353,7 @@ def test_an_option_of_the_data_may_be_the_run_s_seed(study, tmp_path, trained):
     ]
 
 
-def test_several_data_sets_make_a_method_and_a_table_of_each(study, tmp_path, trained):
+def test_several_data_sets_make_a_method_and_a_table_each(study, tmp_path, trained):
     head = HEAD.replace("[data]\n", "").replace('name = "digits"', "")
     data = '[[data]]\nname = "digits"\n[[data]]\nname = "digits"\nlabel = "skewed"\npartition_seed = 5\n'
     several = study(data, FEDAVG, head=head).with_a_table()

@@ -24,7 +24,7 @@ def write(study: StudySpec, searches: Mapping[str, SearchResult], file: Path) ->
 
     A trial's value is what the study's rule minimises, its intermediate values are the validation losses by rounds
     finished, both means over seeds. A setting with a diverged run is FAIL, one that was dropped PRUNED, one that is not
-    on record WAITING.
+    recorded WAITING.
     """
     import optuna
 

@@ -32,8 +32,8 @@ def frames(records: Sequence[Record]) -> dict[str, pd.DataFrame]:
 
     ``scores``: run, checkpoint, model, client, metric, value (``model`` is the client whose model was tested).
     ``history``: run, round, client, loss (validation; without a client their mean weighted by samples).
-    ``curves``: run, rounds, client, metric, value (test scores after so many rounds). Rounds, models and clients count
-    from 0; a number that is undefined or diverged is empty.
+    ``curves``: run, rounds, client, metric, value (test scores after ``rounds`` rounds). Rounds, models and clients
+    count from 0; a number that is undefined or diverged is empty.
     """
     import pandas as pd
 

@@ -1,6 +1,6 @@
-"""Estimates: exact where time follows straight lines, from a few short trainings that are remembered and not kept.
+"""Estimates: exact if time is linear, from a few short trainings that are cached and not recorded.
 
-Most tests run on a machine whose clock nothing but training moves.
+Most tests use a fake machine whose clock advances by training only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def federation() -> Federation:
 
 @dataclass
 class Machine:
-    """Trains in a time that is known: its clock stands still but for this."""
+    """A fake machine whose clock advances by the known time of each training only."""
 
     path: str = "stack"
     clock: float = 0.0
@@ -58,7 +58,7 @@ class Machine:
         return [records.made(run, path=self.path) for run in run_batch.runs]
 
     def round(self, budget: Budget, runs: int, *, pooled: bool) -> float:
-        """Evaluation and steps; stacked, the slowest client's of a program that costs something whatever the runs."""
+        """Return the seconds of a round: evaluation and steps; a stack takes as long as its slowest client."""
         training = [samples - math.floor(samples * budget.validation) for samples in SAMPLES]
         training = [sum(training)] if pooled else training
         steps = [budget.local_steps or budget.local_epochs * samples for samples in training]
@@ -68,7 +68,7 @@ class Machine:
 
     @staticmethod
     def left(run_batch: PlannedBatch, round_: int) -> int:
-        """How many runs are in work in a round: of a race with reduction 3 a third of the settings after each rung."""
+        """Return how many runs are in training in a round: with rungs, a third of the settings continue after each."""
         passed = sum(rung < round_ for rung in run_batch.rungs)
         return len(run_batch.runs) // 3**passed
 
@@ -92,7 +92,7 @@ def machine(monkeypatch, tmp_path) -> Machine:
 
 
 def of(made: PlannedBatch, algorithm: str = "fedavg", **budget) -> PlannedBatch:
-    """The run batch with the toy data of this file, another algorithm and budget."""
+    """Return the run batch with the toy data of this file, another algorithm and budget."""
     data = made.runs[0].data | {"fingerprint": federation().fingerprint}
     wanted = Budget(**{"rounds": 20, "local_epochs": 5, "batch_size": 1} | budget)
     named = {"name": algorithm, "options": {}}
@@ -114,7 +114,7 @@ GRID = run_batch(1, 2, 3, rates=(0.1, 0.2, 0.3))
     of(GRID, rounds=1),
     of(run_batch(1), local_epochs=1),
 ], ids=["longest rounds", "long rounds", "short rounds", "few", "curves", "pooled", "short", "alone"])  # fmt: skip
-def test_a_run_batch_costs_what_it_takes(machine: Machine, wanted: PlannedBatch, path: str) -> None:
+def test_the_estimated_cost_is_the_time_of_training(machine: Machine, wanted: PlannedBatch, path: str) -> None:
     machine.path = path
     found = calibration.cost(wanted, None)
     assert max(short.runs[0].budget.rounds for short in machine.trained) == calibration.ROUNDS
@@ -122,7 +122,7 @@ def test_a_run_batch_costs_what_it_takes(machine: Machine, wanted: PlannedBatch,
 
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
-def test_settings_that_a_race_drops_cost_no_more(machine: Machine, path: str, monkeypatch) -> None:
+def test_dropped_settings_cost_nothing_after_their_rung(machine: Machine, path: str, monkeypatch) -> None:
     machine.path = path
     monkeypatch.setattr(f"{__name__}.TEST", 0.0)
     settings = of(run_batch(1, 2, rates=tuple(0.1 * rate for rate in range(1, 10))), rounds=9)
@@ -132,7 +132,7 @@ def test_settings_that_a_race_drops_cost_no_more(machine: Machine, path: str, mo
     assert found.seconds(race) < 0.8 * machine.takes(settings)
 
 
-def test_what_was_timed_is_not_timed_again(machine: Machine) -> None:
+def test_measured_costs_are_not_measured_again(machine: Machine) -> None:
     first = calibration.cost(of(GRID), None)
     assert machine.trained
     machine.trained.clear()
@@ -156,7 +156,7 @@ batch_size = 1
 
 @pytest.fixture
 def study(machine, tmp_path, monkeypatch):
-    """A study of these methods on the toy data; a process starts in five seconds."""
+    """Return a function that makes a study of methods on the toy data; a process starts in five seconds."""
 
     def metadata(name: str, root: object, options: object) -> Metadata:
         return Metadata.of(training.load_dataset(name, root))
@@ -177,7 +177,7 @@ SEVERAL = {"fedavg": "logistic", "scaffold": "logistic", "fedper": "mlp", "apfl"
 
 
 @pytest.mark.parametrize(("share", "timed"), [(0.0, 2), (100.0, 5)])
-def test_more_than_one_of_each_model_is_timed_while_it_takes_a_small_share(
+def test_more_kinds_are_timed_while_that_takes_a_small_share(
     machine: Machine, study, tmp_path, monkeypatch, share: float, timed: int
 ) -> None:
     monkeypatch.setattr(estimating, "SHARE", share)
@@ -196,7 +196,9 @@ def test_patience_ends_the_timing_of_a_long_study(study, tmp_path, monkeypatch) 
     assert estimate(study(**SEVERAL), Store(tmp_path / "runs")).timed == 2
 
 
-def test_a_kind_that_was_not_timed_costs_what_the_most_alike_do(machine: Machine, study, tmp_path, monkeypatch) -> None:
+def test_a_kind_that_was_not_timed_costs_as_much_as_the_most_similar_ones(
+    machine: Machine, study, tmp_path, monkeypatch
+) -> None:
     monkeypatch.setattr(estimating, "SHARE", 0.0)
     wanted = study(**SEVERAL)
     long = dataclasses.replace(wanted.methods["scaffold"].budget, rounds=60)
@@ -208,12 +210,12 @@ def test_a_kind_that_was_not_timed_costs_what_the_most_alike_do(machine: Machine
     assert sorted(found.seconds or ()) == pytest.approx(sorted([takes[60], *[takes[20]] * 4]), rel=0.1)
 
 
-def test_workers_start_at_once_and_the_longest_run_batch_is_first() -> None:
+def test_workers_start_together_with_the_longest_run_batches() -> None:
     found = StudyEstimate("A study", 4, 4, 5.0, (1.0, 2.0, 4.0, 2.0), 4, 0, 0, ())
     assert [found.wall(workers) for workers in (1, 2, 3, 9)] == [14.0, 10.0, 9.0, 9.0]
 
 
-def test_the_command_trains_nothing_that_lasts_and_counts_what_is_on_record(silobench, tmp_path, monkeypatch) -> None:
+def test_the_command_records_nothing_and_counts_recorded_runs(silobench, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "study.toml"
     methods = '[methods.fedavg]\nmodel = "logistic"\ngrid.lr = [0.1, 0.2]\n[methods.local]\nmodel = "logistic"\n'
@@ -236,7 +238,7 @@ def test_the_command_trains_nothing_that_lasts_and_counts_what_is_on_record(silo
     assert (after["to_train"], after["run_batches"], after["seconds"]) == (0, 0, 0)
 
 
-def test_without_the_data_there_is_no_time_but_what_to_fetch(silobench, tmp_path, monkeypatch) -> None:
+def test_without_the_data_the_plan_lists_the_files_to_download(silobench, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BENCH_DATA", raising=False)
     file = tmp_path / "study.toml"

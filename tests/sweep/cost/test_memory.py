@@ -1,4 +1,4 @@
-"""The memory that a run batch is taken to need: at least what training takes, and not many times as much."""
+"""The estimated memory of a run batch: at least what training uses, and at most four times as much."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.sweep.cost.memory import BASE, bytes_needed
 from bench.sweep.plan import PlannedBatch
 from tests.sweep.scripted import federation, run_batch
 
-# Prints the most memory that a worker had, by the kernel's count, and what of it training took.
+# Prints the peak memory of a worker as counted by the kernel, and the part that training used.
 TRAIN = """
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ print(1024 * kilobytes("VmHWM"), 1024 * (kilobytes("VmHWM") - before))
 
 
 def of(made: PlannedBatch, algorithm: str, model: str, *, hidden: Any, **changes: Any) -> PlannedBatch:
-    """The run batch with another algorithm and model, and changes of its budget."""
+    """Return the run batch with another algorithm and model, and changes of its budget."""
     runs = tuple(
         dataclasses.replace(
             run,
@@ -60,19 +60,19 @@ def made(name: str) -> PlannedBatch:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux how much memory it has used")
 @pytest.mark.parametrize("name", ["stacked", "looped"])
-def test_what_is_needed_by_count_is_what_training_takes_or_up_to_four_times_as_much(name):
+def test_the_estimate_is_one_to_four_times_the_memory_that_training_uses(name):
     done = subprocess.run([sys.executable, "-c", TRAIN, name], check=True, capture_output=True, text=True)
     peak, took = map(int, done.stdout.split())
-    assert took > 100e6  # else it says nothing
+    assert took > 100e6  # large enough for a meaningful comparison
     assert bytes_needed(made(name), federation()) >= peak
     assert bytes_needed(made(name), federation()) - BASE <= 4 * took
 
 
-def test_of_what_cannot_be_counted_the_worker_says_why():
+def test_a_model_that_cannot_be_built_gets_the_base_memory():
     assert bytes_needed(of(run_batch(1), "fedavg", "mlp", hidden=0), federation()) == BASE
 
 
-def test_each_seed_may_have_data_of_its_own():
+def test_data_by_seed_are_counted_for_each_seed():
     one = run_batch(1, 2)
     runs = tuple(dataclasses.replace(run, data={**run.data, "fingerprint": str(run.seed)}) for run in one.runs)
     samples = [split for client in federation().clients for split in (client.train, client.test)]

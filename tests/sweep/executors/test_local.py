@@ -1,4 +1,4 @@
-"""Executors of one machine: equal records wherever a run batch is trained, and one that ends badly ends alone."""
+"""Executors of one machine: equal records in every process, and failures that affect their run batch only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ignore(*told) -> None:
 
 
 def drained(executor, count: int = 1) -> dict[tuple[int, ...], BatchResult]:
-    """The ends of so many run batches, by their seeds."""
+    """Return the results of ``count`` run batches, by their seeds."""
     done: list[BatchResult] = []
     wait_for(lambda: bool(done.extend(executor.finished(0.1)) or len(done) >= count))
     return {each.run_batch.seeds: each for each in done}
@@ -36,8 +36,8 @@ def drained(executor, count: int = 1) -> dict[tuple[int, ...], BatchResult]:
 RAISED = 'raise ValueError("no such\\nthing")'
 
 
-def leads_to(statement: str, done: BatchResult) -> bool:
-    """Whether the end of a run batch has a traceback that shows the statement."""
+def shows(statement: str, done: BatchResult) -> bool:
+    """Tell whether the result has a traceback that shows the statement."""
     return done.trace is not None and statement in done.trace
 
 
@@ -52,13 +52,13 @@ def leads_to(statement: str, done: BatchResult) -> bool:
         (RuntimeError("shapes differ"), "RuntimeError: shapes differ", False),
     ],
 )
-def test_what_ended_a_run_batch_is_one_line_and_a_fault_of_the_program_has_a_traceback(error, said, lost):
+def test_errors_are_one_line_and_unexpected_ones_have_a_traceback(error, said, lost):
     done = failure(run_batch(1), error)
     assert dataclasses.replace(done, trace=None) == BatchResult(run_batch(1), error=said, lost=lost)
     assert (done.trace is not None) == (": " in said and not isinstance(error, DataError))
 
 
-def test_of_many_tellings_few_are_heard_the_first_among_them(monkeypatch):
+def test_throttled_progress_passes_the_first_call_and_then_one_per_interval(monkeypatch):
     moments = iter((0.0, 0.1, 0.2, 0.3, 0.4))
     monkeypatch.setattr(base, "PROGRESS_INTERVAL", 0.15)
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
@@ -86,24 +86,24 @@ def test_in_process_one_run_batch_is_trained_at_a_time(tmp_path):
 
 @pytest.mark.parametrize(("act", "error", "lost"), [("raise", "ValueError: no such thing", False),
                                                     ("memory", "out of memory", True)])  # fmt: skip
-def test_in_process_what_goes_wrong_is_said(tmp_path, act, error, lost):
+def test_in_process_errors_become_results(tmp_path, act, error, lost):
     executor = InProcessExecutor(Stage.at(tmp_path / "stage", seed1=act), ignore)
     executor.submit(run_batch(1))
     (done,) = executor.finished(0)
     assert (done.run_batch, done.records, done.error, done.lost) == (run_batch(1), None, error, lost)
-    assert leads_to(RAISED, done) == (act == "raise")
+    assert shows(RAISED, done) == (act == "raise")
 
 
 @pytest.fixture
 def processes(tmp_path):
-    """Two worker processes, and what they are told of progress."""
+    """Yield an executor with two worker processes, and the list of its progress calls."""
     heard: list[tuple] = []
     executor = ProcessExecutor(2, Stage.at(tmp_path / "stage"), lambda *told: heard.append(told))
     yield executor, heard
     executor.close(now=True)
 
 
-def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
+def test_a_worker_that_dies_is_replaced_and_the_others_continue(processes):
     executor, heard = processes
     executor.worker = executor.worker.told(seed1="die once", seed2="wait", seed3="raise", seed4="memory")
     executor.submit(run_batch(1))
@@ -114,7 +114,7 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
     assert dead.error == f"a worker process died (exit status {-signal.SIGKILL})"
     assert executor.free
     (waiting,) = executor.worker.waiting()
-    os.kill(waiting, signal.SIGTERM)  # as a batch system does to all processes, and a terminal:
+    os.kill(waiting, signal.SIGTERM)  # a batch system sends this to all processes, a terminal the next one
     os.kill(waiting, signal.SIGINT)
     executor.submit(run_batch(1))
     assert [each["run"] for each in drained(executor)[1,].records] == [run_batch(1).runs[0].hash]
@@ -122,7 +122,7 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
         executor.submit(run_batch(seed))
         (done,) = drained(executor).values()
         assert (done.error, done.lost) == (("ValueError: no such thing", False), ("out of memory", True))[seed - 3]
-        assert leads_to(RAISED, done) == (seed == 3)
+        assert shows(RAISED, done) == (seed == 3)
     executor.worker.go()
     assert drained(executor)[2,].records
     assert {told[0] for told in heard} == {run_batch(1).name, run_batch(2).name}
@@ -135,7 +135,7 @@ def test_a_worker_that_dies_is_replaced_and_the_others_go_on(processes):
     assert not any(map(alive, workers))
 
 
-def test_closed_now_no_worker_is_waited_for(processes):
+def test_closing_now_kills_the_workers(processes):
     executor, _ = processes
     executor.worker = executor.worker.told(seed1="wait")
     executor.submit(run_batch(1))
@@ -166,7 +166,7 @@ fixed.lr = 0.1
 
 
 @pytest.mark.slow
-def test_records_of_worker_processes_are_those_of_this_process(tmp_path):
+def test_worker_processes_and_this_process_give_equal_records(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     study = spec.read(tmp_path / "study.toml")
     here, elsewhere = Store(tmp_path / "here"), Store(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""Run batches on a real Ray cluster of two machines: equal records, also when workers and machines die on the way."""
+"""Run batches on a Ray cluster of two machines: equal records, also if workers and machines die meanwhile."""
 
 from __future__ import annotations
 
@@ -35,12 +35,10 @@ RUN_BATCHES = [run_batch(2 * number, 2 * number + 1) for number in range(4)]
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two machines, as far as Ray can tell, of one core each; the first keeps the books."""
+    """Yield a cluster of two simulated machines with one core each; the first is the head."""
     machines = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(
-            "RAY_AUTH_MODE", "disabled"
-        )  # else a cluster of this machine asks for a token and this one does not
+        patch.setenv("RAY_AUTH_MODE", "disabled")  # otherwise a cluster of this machine would ask for a token
         cluster = Cluster(initialize_head=True, head_node_args={**machines, "include_dashboard": False})
         cluster.second = cluster.add_node(**machines)
         yield cluster
@@ -48,10 +46,10 @@ def cluster():
 
 
 def gate(folder: Path):
-    """What a run batch's data do in its worker: say where they are, and wait until the gate is open.
+    """Return a ``prepare`` function of data that reports its worker and waits until the gate is open.
 
-    It travels with the data, as do functions of the file of a data set, of which ``adapter`` is one. A worker takes its
-    machine for another one; with a file "fault" it fails.
+    It is serialised with the data, like functions in the file of a data set, of which ``adapter`` is an example. It
+    changes the worker's name of the machine; if a file "fault" exists, it fails.
     """
     adapter, here = registry.load("datasets", "digits"), os.getpid()
     folder.mkdir()
@@ -80,7 +78,7 @@ def gate(folder: Path):
 
 @pytest.fixture
 def closed(tmp_path, monkeypatch):
-    """A closed gate before the data, which only this process can load."""
+    """Return a closed gate in the data, which only this process can load."""
     prepare, here = gate(tmp_path / "gate"), os.getpid()
 
     def load(name: str, root: Path | None) -> Federation:
@@ -94,7 +92,7 @@ def closed(tmp_path, monkeypatch):
 
 @pytest.fixture
 def expected(closed, tmp_path):
-    """The records of this process."""
+    """Return the records of training in this process."""
     store = Store(tmp_path / "here")
     with Runner(lambda told: InProcessExecutor(WorkerSettings(None, None), told)) as runner:
         runner.train(RUN_BATCHES, store)
@@ -102,7 +100,7 @@ def expected(closed, tmp_path):
 
 
 def waiting(gate: Path, count: int) -> dict[str, int]:
-    """The processes that wait at the gate, by machine, once there are so many."""
+    """Return the processes that wait at the gate, by machine, as soon as there are ``count``."""
     wait_for(lambda: len(list(gate.iterdir())) >= count)
     return {machine: int(pid) for pid, machine in (each.name.split() for each in gate.iterdir())}
 
@@ -111,7 +109,7 @@ def ignore(*told) -> None:
     pass
 
 
-def test_run_batches_wait_for_a_core_and_none_is_left_behind(cluster, closed, tmp_path):
+def test_run_batches_wait_for_a_core_and_all_are_trained(cluster, closed, tmp_path):
     heard: list[tuple] = []
     executor = RayExecutor(
         cluster.address, WorkerSettings(None, tmp_path / "snapshots"), lambda *told: heard.append(told)
@@ -145,7 +143,7 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
             assert torch.equal(ours.train.x, theirs.train.x)
             assert theirs.train.x.data_ptr() == same.train.x.data_ptr()
         executor.close()
-        assert ray.is_initialized()  # was not ours to end
+        assert ray.is_initialized()  # the executor did not start Ray, so it must not stop it
     finally:
         ray.shutdown()
 
@@ -171,7 +169,7 @@ def ended(executor: RayExecutor) -> BatchResult:
     return done[0]
 
 
-def test_run_batches_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, closed, monkeypatch):
+def test_run_batches_request_memory_up_to_that_of_the_largest_machine(cluster, closed, monkeypatch):
     monkeypatch.setattr(memory, "bytes_needed", lambda run_batch, federation: 2**30 * run_batch.seeds[0])
     machines, first, large = [4 * 2**30], run_batch(3), run_batch(2**10)
     executor = RayExecutor(cluster.address, WorkerSettings(None, None), ignore, workers=8)
@@ -200,7 +198,7 @@ def test_run_batches_ask_for_memory_but_for_no_more_than_a_machine_has(cluster, 
 
 
 def trap():
-    """What can be unpacked in this process alone."""
+    """Return a function that can be unpacked only in this process."""
     here = os.getpid()
 
     def spring():
@@ -216,7 +214,7 @@ def trap():
     return Trap()
 
 
-def test_a_fault_of_the_program_comes_with_the_worker_s_traceback(cluster, closed, monkeypatch):
+def test_an_unexpected_error_has_the_traceback_of_the_worker(cluster, closed, monkeypatch):
     (closed / "fault").touch()
     executor = RayExecutor(cluster.address, WorkerSettings(None, None), ignore)
     try:
@@ -235,12 +233,12 @@ def test_a_fault_of_the_program_comes_with_the_worker_s_traceback(cluster, close
 
 
 def of_data(seed: int, **data: str) -> PlannedBatch:
-    """A run batch with something else in what its run says of its data."""
+    """Return a run batch whose run has other metadata of its data."""
     made = run_batch(seed)
     return dataclasses.replace(made, runs=(dataclasses.replace(made.runs[0], data={**made.runs[0].data, **data}),))
 
 
-def test_without_an_address_this_machine_is_the_cluster(cluster, closed, expected, tmp_path):
+def test_without_an_address_a_cluster_is_started_here(cluster, closed, expected, tmp_path):
     (closed / "open").touch()
     store = Store(tmp_path / "runs")
     unknown, changed = of_data(8, name="digit"), of_data(9, fingerprint="another")
@@ -257,7 +255,7 @@ def test_without_an_address_this_machine_is_the_cluster(cluster, closed, expecte
 
 
 def test_killed_workers_and_machines_change_no_record(cluster, closed, expected, tmp_path):
-    """First one of the two workers is killed, then, once its run batch is in work again, the second machine."""
+    """Kill one of the two workers; when its run batch is in training again, kill the second machine."""
     store, events = Store(tmp_path / "runs"), []
 
     def kill():
@@ -289,7 +287,7 @@ def test_killed_workers_and_machines_change_no_record(cluster, closed, expected,
 
 
 @pytest.mark.slow
-def test_a_missing_ray_and_a_silent_address_are_said_in_a_line(monkeypatch):
+def test_a_missing_ray_and_a_wrong_address_are_one_line(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(SilobenchError, match=rf"--address {address}: no Ray cluster answers there .*ray start --head"):
