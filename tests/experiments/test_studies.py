@@ -31,9 +31,7 @@ from bench.types import Budget, Client, Federation, Split
 
 FOLDER = registry.folder("experiments")
 PAPERS = ["apple", "fenda", "global_layers", "player"]
-FILES = {
-    f"{file.parent.name}/{file.stem}": file for file in sorted(FOLDER.glob("*/*.toml")) if "methods" in parse(file)
-}
+FILES = {f"{file.parent.name}/{file.stem}": file for file in spec.studies()}
 MNIST_LIKE = ["mnist", "cifar10", "organamnist", "pathmnist"]
 PLAYER = {
     "fashion-mnist": "fashion_mnist", "emnist": "emnist", "cifar10": "cifar10", "isic2019": "isic2019_4class",
