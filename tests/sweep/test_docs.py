@@ -1,9 +1,8 @@
-"""docs/running-sweeps.md: its study is valid, and its commands, options and fields exist."""
+"""docs/running-sweeps.md: its study can be read, and its commands can be parsed."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import typer
 from bench import spec
 from bench.cli import main
 from bench.sweep.study import run_batches
-from bench.types import Budget
 
 TEXT = (Path(__file__).parents[2] / "docs" / "running-sweeps.md").read_text()
 
@@ -23,12 +21,6 @@ def test_its_study_has_the_stated_number_of_runs(tmp_path):
     asked, total = run_batches(spec.read(tmp_path / "study.toml"), {})
     (said,) = re.findall(r"That is (\d+) \+ (\d+) \+ (\d+) runs", TEXT)
     assert sum(len(run_batch.runs) for run_batch in asked) == total == sum(map(int, said))
-
-
-def test_its_table_of_budget_fields_is_complete():
-    table = TEXT.partition("The fields of a budget:")[2].partition("## ")[0]
-    named = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `")))
-    assert sorted(named) == sorted(field.name for field in fields(Budget))
 
 
 @pytest.mark.parametrize("line", [line.strip() for line in TEXT.splitlines() if line.startswith("    silobench ")])

@@ -87,8 +87,8 @@ class DefaultsSection(Section):
     model: Named | None = Field(default=None, description="Registered name, or a table of `name` and options.")
     grid: dict[str, Annotated[list[Value], Field(min_length=1)]] = Field(
         default={},
-        description='Lists of values by hyper-parameter; every combination is tried. `"budget.local_epochs"` and the '
-        "like search options of the algorithm, model, data or budget.",
+        description="Lists of values by hyper-parameter; every combination is tried. Options of the algorithm, model, "
+        'data or budget are searched as `"model.hidden"` or `"budget.local_epochs"`.',
     )
     range: dict[str, RangeSection] = Field(default={}, description="Ranges by hyper-parameter, for searches that draw.")
     fixed: dict[str, Value] = Field(default={}, description="Values by hyper-parameter that are not searched.")
