@@ -1,6 +1,6 @@
 """Every algorithm equals its plain reference loop: several rounds, unequal clients, mini-batches, both paths.
 
-The loop of an algorithm stands in ``tests/reference/<name>.py`` with the SETTINGS to compare, and where they are not
+The loop of an algorithm is in ``tests/reference/<name>.py`` with the SETTINGS to compare, and where they are not
 the usual ones a MODEL (of ``tests/reference/models.py``), OPTIMIZER, OPTIONS of the algorithm and TUNING epochs.
 """
 
@@ -47,7 +47,7 @@ def test_equals_the_reference_loop(name: str, case: str, path: ExecutionPath) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equals_the_reference_loop_before_aggregation(name: str) -> None:
-    """Evaluated as trained, with points of the learning curve after rounds 2 and 3, and what is watched."""
+    """Evaluated as trained, with traced quantities and points of the learning curve after rounds 2 and 3."""
     reference = importlib.import_module(f"tests.reference.{name}")
     budget = Budget(rounds=3, local_steps=2, batch_size="full", evaluate="trained", test_every=2)
     path: ExecutionPath = "stack" if NAMES.index(name) % 2 else "loop"

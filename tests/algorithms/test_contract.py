@@ -12,7 +12,7 @@ from tests.train.toy import federation
 
 OPTIONS = {"global_layers": {"layers": ("head",)}}  # its own are the layers of its paper's model
 BUDGET = Budget(rounds=2, local_steps=2, batch_size=4)
-# What travels of these does not touch the features: nothing, or the head alone.
+# These exchange nothing, or only the head, which does not depend on the features.
 FEATURES_OF_THEIR_OWN = ("global_layers", "lg_fedavg", "local")
 
 

@@ -1,4 +1,4 @@
-"""Where an algorithm becomes another one, and small cases worked by hand, all through the engine."""
+"""Limits in which an algorithm equals another one, and small cases worked out by hand, all with the engine."""
 
 from __future__ import annotations
 

@@ -374,7 +374,7 @@ def test_fedamp_by_hand() -> None:
     u_a, u_b = W_A - 0.75 * xi, W_B + 0.75 * xi
     assert weights(first) == near([W_A, W_B])
     assert first.server(0)[1]["u"].flatten().tolist() == near([u_a, u_b])
-    # Round 2 goes on from the own weights, with a pull of lam / alpha = 2 times the distance.
+    # Round 2 continues from the own weights, with a pull of lam / alpha = 2 times the distance.
     expected = [W_A - 0.5 * (g_a(W_A) + 2 * (W_A - u_a)), W_B - 0.5 * (g_b(W_B) + 2 * (W_B - u_b))]
     assert weights(by_hand("fedamp", 2, **numbers)) == near(expected)
 
@@ -420,7 +420,7 @@ def test_with_vanishing_messages_clients_do_not_depend_on_each_other(name: str, 
         assert ours == pytest.approx(theirs[:2], abs=1e-5)
 
 
-# What travels --------------------------------------------------------------------------------------------------------
+# Communication cost --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -163,8 +163,8 @@ def test_fedbabu_moves_running_statistics_with_the_head() -> None:
 def test_fedbabu_bases_of_a_number_of_layers() -> None:
     assert_same(run("fedbabu", layers=1).outcomes[0], run("fedbabu").outcomes[0])
     model = Model(models.deep())
-    travels = [name for name in model.names if FedBABU(layers=1).shared(name, model)]
-    assert travels == ["base.0.weight", "base.0.bias"]  # the second hidden layer then belongs to the head
+    shared = [name for name in model.names if FedBABU(layers=1).shared(name, model)]
+    assert shared == ["base.0.weight", "base.0.bias"]  # the second hidden layer then belongs to the head
 
 
 # FedBN ---------------------------------------------------------------------------------------------------------

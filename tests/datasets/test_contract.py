@@ -1,4 +1,4 @@
-"""What every registered data set must keep: its card, its pinned files, its options, and the parts of its clients."""
+"""Contract of every registered data set: its card, pinned files, options, and the parts of its clients."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_files_are_parsed_once_in_a_process(bench_data: Path, federation: Federa
     read, parsed = adapter["read_numbers"], []
     monkeypatch.setitem(adapter, "read_numbers", lambda file, *rest: parsed.append(file.name) or read(file, *rest))
     first = load_dataset("covertype", bench_data, source="prepared")
-    first.clients[1].train.x.zero_()  # nobody else sees it
+    first.clients[1].train.x.zero_()  # no other load sees the change
     again, union = (load_dataset("covertype", bench_data, source="prepared", labels=each) for each in ("own", "union"))
     assert again.fingerprint == federation.fingerprint != union.fingerprint
     assert len(parsed) == len(set(parsed)) == 10

@@ -66,7 +66,7 @@ def test_words_become_columns_of_any_sites_training_rows(tmp_path: Path):
     place = folder(tmp_path, north=NORTH, south=SOUTH)
     seen = [load(place, drop=["age", "dose"], split_seed=seed) for seed in range(20)]
     widths = {federation.clients[0].train.x.shape[1] for federation in seen}
-    assert widths == {2, 3}  # x stands in one row, which is a training row or not
+    assert widths == {2, 3}  # x is in one row, which is a training row or not
     for federation in seen:
         width = federation.clients[0].train.x.shape[1]
         women = everything(federation, "north")[:, 0]

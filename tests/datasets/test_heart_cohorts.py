@@ -37,7 +37,7 @@ UNION, OWN = UNION.split(), {client: columns.split() for client, columns in OWN.
 
 @pytest.fixture(scope="module")
 def frames(bench_data: Path) -> dict[str, pd.DataFrame]:
-    """The cohorts in pandas, sharing no code with the adapter; the target stands in the last column."""
+    """The cohorts in pandas, sharing no code with the adapter; the target is the last column."""
     cleveland = pd.read_csv(bench_data / "heart_disease" / "processed.cleveland.data", header=None, na_values="?")
     cleveland.columns = [*OWN["cleveland"], "y"]
     cleveland = cleveland.fillna(-1).assign(y=lambda rows: (rows["y"] == 0).astype(int))
@@ -141,7 +141,7 @@ def test_splits_of_many_seeds_read_the_files_once(bench_data: Path, monkeypatch:
     cache._remembered.cache_clear()
     read, parsed = adapter["read_numbers"], []
     monkeypatch.setitem(adapter, "read_numbers", lambda file, *rest: parsed.append(file.name) or read(file, *rest))
-    load_dataset("heart_cohorts", bench_data, split_seed=7).clients[0].train.x.zero_()  # nobody else sees it
+    load_dataset("heart_cohorts", bench_data, split_seed=7).clients[0].train.x.zero_()  # no other load sees the change
     found = {load_dataset("heart_cohorts", bench_data, split_seed=seed).fingerprint for seed in (*range(20), 7)}
     assert len(found) == 20
     assert sorted(parsed) == ["SAheart.data", "heart_failure_clinical_records_dataset.csv"]

@@ -148,7 +148,7 @@ def test_models_begin_from_the_vectors_of_the_tokens_in_use(tmp_path: Path, name
     words = patients(tmp_path, notes=(charted(0, f"{DAY} 14:00:00", "Nursing", "good bad good strange patient is"),))
     options = {"source": "files", "tokenizer": "tokenizer.json", "embeddings": name}
     federation = load_dataset("mimic3_mortality", words, **options)
-    # Tokens 0 (padding), 1 (unknown), 5 (good) and 9 (bad) are in use, and numbered anew.
+    # Tokens 0 (padding), 1 (unknown), 5 (good) and 9 (bad) are in use, and renumbered.
     assert federation.embeddings.tolist() == [[0, 0], [3, 4], [11, 12], [19, 20]]
     assert {**options, "embeddings_sha256": digest} == federation.options
     assert load_dataset("mimic3_mortality", words, **federation.options).fingerprint == federation.fingerprint

@@ -380,7 +380,9 @@ def stand_in(name: str, options: Mapping[str, Any]) -> Federation:
 
 
 def load(name: str, root: Path | None, **options: Any) -> Federation:
-    if name == "covertype":  # the raw file is not at hand everywhere, and of the authors' a few test rows will do
+    if (
+        name == "covertype"
+    ):  # the raw file is not available everywhere, and a few test rows of the authors' files suffice
         options = options | {"source": "prepared", "subsample": 0.002}
     return load_dataset(name, root, **options) if name in HERE else stand_in(name, options)
 

@@ -1,4 +1,4 @@
-"""Profiles that a report shows, chosen by the runs that are on record."""
+"""Profiles that a report shows, chosen by the recorded runs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SETTINGS = [{"lr": 0.02, "server_lr": 0.1}, {"lr": 0.005, "server_lr": 0.01}]
 
 
 def without_tracking(model: nn.Module) -> nn.Module:
-    """A copy whose batch-norm layers normalise by the batch at hand, in training and in evaluation."""
+    """A copy whose batch-norm layers normalise by the current batch, in training and in evaluation."""
     model = copy.deepcopy(model)
     for part in model.modules():
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):

@@ -1,4 +1,4 @@
-"""Batch-norm on the loop path: running statistics travel like weights, or are not kept (FedAdam)."""
+"""Batch-norm on the loop path: running statistics are exchanged like weights, or are not kept (FedAdam)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is cut and goes on from its snapshot ends as an uncut one, for every registered algorithm."""
+"""An interrupted run that resumes from its snapshot ends like an uninterrupted one, for every algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays prepared once: mapped, not copied; made anew when inputs change; never half there."""
+"""Prepared arrays: mapped, not copied; rebuilt when inputs change; never incomplete."""
 
 from __future__ import annotations
 

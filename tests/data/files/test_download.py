@@ -50,7 +50,7 @@ class Broken(io.BytesIO):
 class Server:
     """Answers instead of the network: ``pages`` maps an address to (status, headers, body).
 
-    A page in ``continuing`` is sent from the byte on that is asked for, one in ``breaking`` breaks off after so many.
+    A page in ``continuing`` is sent from the requested byte; a page in ``breaking`` stops after that number of bytes.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a seed stands for in torch: the weights and mini-batches of a script that loops over DataLoaders."""
+"""Weights and mini-batches that a seed gives in a PyTorch script that loops over DataLoaders."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def federation(clients: int) -> Federation:
 
 
 def test_a_seed_stands_for_torchs_own_weights_and_only_then() -> None:
-    """Every client begins with what the seed gives its model, as each of them is built after seeding anew."""
+    """Every client starts from the weights that the seed gives its model, because torch is seeded before each model."""
     with torch.random.fork_rng():
         torch.manual_seed(7)
         expected = nn.Linear(3, 1)

@@ -1,4 +1,4 @@
-"""What the mappers promise a hook, whichever way it is run."""
+"""Guarantees of the mappers to a hook, for the stack and the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model's output means, and losses that equal torch's, also at the ends of the scale."""
+"""Meaning of a model's output, and losses that equal torch's, also for extreme values."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_inputs_that_the_model_does_not_take_are_refused_in_one_line() -> None:
 
 
 def test_a_vocabulary_that_lacks_a_token_of_any_client_is_refused() -> None:
-    """The largest token stands in test samples of the second client, which the check of shapes never sees."""
+    """The largest token is in test samples of the second client, which the check of shapes never sees."""
     few, many = (Split(torch.randint(0, top, (4, 5)), torch.arange(4) % 3) for top in (6, 9))
     many.x[0, 0] = 9
     fed = Federation("words", (Client("a", few), Client("b", few, many)), "multiclass", classes=3)
