@@ -420,7 +420,7 @@ def test_with_vanishing_messages_clients_do_not_depend_on_each_other(name: str, 
         assert ours == pytest.approx(theirs[:2], abs=1e-5)
 
 
-# Communication cost --------------------------------------------------------------------------------------------------------
+# Communication cost ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
