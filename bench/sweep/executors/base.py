@@ -89,20 +89,28 @@ def attempt(run_batch: PlannedBatch, worker: WorkerSettings, tell: training.Tell
     return BatchResult(run_batch, records, time.perf_counter() - start, machine.name(), notes=tuple(notes))
 
 
+class _Collector(logging.Handler):
+    """Keeps the texts of warnings."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
 @contextmanager
 def _collected_warnings() -> Iterator[list[str]]:
     """Collect the warnings that silobench logs until the block ends, instead of printing them in the worker."""
-    found: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda entry: found.append(entry.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("bench")
-    logger.addHandler(handler)
+    logger, collector = logging.getLogger("bench"), _Collector()
     propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(collector)
     try:
-        yield found
+        yield collector.texts
     finally:
+        logger.removeHandler(collector)
         logger.propagate = propagate
-        logger.removeHandler(handler)
 
 
 def failure(run_batch: PlannedBatch, error: Exception) -> BatchResult:
