@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ from bench.sweep.cost import planned
 from bench.types import SpecError, nearest
 
 if TYPE_CHECKING:
-    from bench.spec import Choice
+    from bench.spec import Choice, Joined, StudySpec
 
 Kind = Literal["tables", "figures"]
 KINDS: tuple[Kind, ...] = ("tables", "figures")
@@ -77,59 +77,72 @@ def exhibits(kind: Kind, root: Path | None = None) -> Iterator[dict[str, Any]]:
     machine, or no files are needed. ``seconds`` is by profile the time that all studies of the exhibit take on this
     machine with one worker, None if this was never planned. ``gpu_hours`` is always 0: training uses the CPU.
     """
-    from bench.spec import claimed, joint, profile_names, published, read
+    from bench.spec import claimed, joint, published
 
-    known = published("tables")
-    studies = {entry.file: read(entry.file) for each in KINDS for entry in published(each).values()}
-    profiles = {file: profile_names(file) for file in studies}
+    known, needs = published("tables"), _Needs(root)
     for entry in published(kind).values():
-        study = studies[entry.file]
+        study = needs.studies[entry.file]
         methods = study.methods_behind([entry.id] * (kind == "tables"), [entry.id] * (kind == "figures"))
         # A figure of a partition needs data but no runs.
         data = [study.methods[method].data for method in methods or study.methods]
-        yield _needs(
-            entry.id, entry.title, entry.file, study.runs(methods), data, profiles[entry.file], [entry.file], root
-        )
+        yield needs.entry(entry.id, entry.title, entry.file, study.runs(methods), data, [entry.file])
     for name, joined in joint(kind).items():
-        section = joined.tables[name if kind == "tables" else joined.figures[name].table]
         title = joined.tables[name].title if kind == "tables" else joined.figures[name].title
-        behind = [(studies[known[column.table].file], column.table) for column in section.columns]
-        runs = sum(study.runs(study.methods_behind([table], [])) for study, table in behind)
-        data = [study.dataset(study.tables[table]) for study, table in behind]
-        common = [each for each in profiles[behind[0][0].file] if all(each in profiles[s.file] for s, _ in behind)]
-        yield _needs(name, title, joined.file, runs, data, common, {study.file for study, _ in behind}, root)
+        tables = [column.table for column in joined.tables[_table_of(kind, name, joined)].columns]
+        studies = [needs.studies[known[table].file] for table in tables]
+        runs = sum(study.runs(study.methods_behind([id_], [])) for study, id_ in zip(studies, tables, strict=True))
+        data = [study.dataset(study.tables[id_]) for study, id_ in zip(studies, tables, strict=True)]
+        yield needs.entry(name, title, joined.file, runs, data, list(dict.fromkeys(study.file for study in studies)))
     for name, claims in claimed().items() if kind == "tables" else ():
         title = f"no results to reproduce; the audit checks {claims} claim{'s' * (claims != 1)}"
-        file = folder("experiments") / name.partition("/")[0] / "audit.toml"
-        yield _needs(name, title, file, 0, [], ["paper"], [], root)
+        yield needs.entry(name, title, folder("experiments") / name.partition("/")[0] / "audit.toml", 0, [], [])
 
 
-def _needs(
-    name: str,
-    title: str,
-    file: Path,
-    runs: int,
-    data: Iterable[Choice],
-    profiles: Sequence[str],
-    studies: Collection[Path],
-    root: Path | None,
-) -> dict[str, Any]:
-    from bench.data.files import cards
-    from bench.spec import options_by_name
+def _table_of(kind: Kind, name: str, joined: Joined) -> str:
+    return name if kind == "tables" else joined.figures[name].table
 
-    needed = {each: (cards.read(each), options) for each, options in options_by_name(data).items()}
-    states = {
-        each: card.external.rstrip(".") or card.at_hand(root, *options) for each, (card, options) in needed.items()
-    }
-    times = {profile: [planned.seconds(study, profile) for study in studies] for profile in profiles}
-    return {
-        "name": name,
-        "summary": title,
-        "paper": file.parent.name,
-        "runs": runs,
-        "gpu_hours": 0,
-        "data": states,
-        "profiles": list(profiles),
-        "seconds": {profile: None if None in took else sum(filter(None, took)) for profile, took in times.items()},
-        "ready": all(state in READY for state in states.values()),
-    }
+
+class _Needs:
+    """All studies of experiments/, with their profiles and planned times."""
+
+    def __init__(self, root: Path | None) -> None:
+        from bench.spec import profile_names, published, read
+
+        self.root = root
+        files = [entry.file for kind in KINDS for entry in published(kind).values()]
+        self.studies: dict[Path, StudySpec] = {file: read(file) for file in dict.fromkeys(files)}
+        self.seconds = {
+            file: {profile: planned.seconds(file, profile) for profile in profile_names(file)} for file in self.studies
+        }
+
+    def entry(
+        self, name: str, title: str, file: Path, runs: int, data: Iterable[Choice], studies: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Return the entry of a table or figure of ``file`` that needs these data and study files."""
+        from bench.data.files import cards
+        from bench.spec import PAPER, options_by_name
+
+        times = [self.seconds[study] for study in studies] or [{PAPER: 0.0}]
+        profiles = [profile for profile in times[0] if all(profile in each for each in times)]
+        needed = {each: (cards.read(each), options) for each, options in options_by_name(data).items()}
+        states = {
+            each: card.external.rstrip(".") or card.at_hand(self.root, *options)
+            for each, (card, options) in needed.items()
+        }
+        return {
+            "name": name,
+            "summary": title,
+            "paper": file.parent.name,
+            "runs": runs,
+            "gpu_hours": 0,
+            "data": states,
+            "profiles": profiles,
+            "seconds": {profile: _total(each[profile] for each in times) for profile in profiles},
+            "ready": all(state in READY for state in states.values()),
+        }
+
+
+def _total(seconds: Iterable[float | None]) -> float | None:
+    """Return the sum, None if one value is unknown."""
+    known = list(seconds)
+    return None if None in known else sum(each for each in known if each is not None)

@@ -94,6 +94,11 @@ def main() -> None:
         if message := usage_message(error):
             print(f"error: {message}", file=sys.stderr)
         sys.exit(WRONG_USAGE)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        sys.exit(SilobenchError.status)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(INTERRUPTED)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bench.cli.format import as_json
 from bench.cli.options import STORE, DataOption, JsonOption, StoreOption
 from bench.cli.report import PUBLISHED
 
@@ -17,23 +17,25 @@ DIFFERENT = 1  # exit status: a cell differs by more than the tolerance
 
 def verify(
     tables: Annotated[
-        list[str] | None, typer.Argument(help="Tables to compare, e.g. fenda/2; all without any.", show_default=False)
+        list[str] | None, typer.Argument(help="Compare only these tables, e.g. fenda/2.", show_default=False)
     ] = None,
     store: StoreOption = STORE,
-    published: Annotated[Path, typer.Option("--published", help="Folder of the published records.")] = PUBLISHED,
+    published: Annotated[
+        Path, typer.Option("--published", help="Compare with the published records in this folder.")
+    ] = PUBLISHED,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", help="Largest difference of two means that always passes.", min=0)
+        float, typer.Option("--tolerance", help="Let differences of two means up to this value pass.", min=0)
     ] = 0.01,
     data: DataOption = None,
-    as_json: JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
-    """Compare your finished runs with the published ones; exit status 1 if a table differs."""
+    """Compare your finished runs with the published ones; exit with 1 if a table differs."""
     from bench.rebuild.record_sets import own_records, published_records
     from bench.rebuild.verification import verify as compare
     from bench.report.verify import render
 
     (ours,) = own_records(store, store)
     found = compare(ours, published_records(published), tolerance, data, tables or ())
-    print(json.dumps(asdict(found) | {"passed": found.passed}, indent=2) if as_json else render(found))
+    print(as_json(asdict(found) | {"passed": found.passed}) if json else render(found))
     if not found.passed:
         raise typer.Exit(DIFFERENT)

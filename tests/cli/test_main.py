@@ -97,3 +97,10 @@ def test_without_a_command_help_is_printed(command):
     assert status == 2
     assert "reproduce-table" in out + err
     assert "error" not in err
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(silobench, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, out, err = silobench("data", "plot", "digits", "--out", "file/below")
+    assert (status, out) == (2, "")
+    assert err == "error: file/below: Not a directory\n"
