@@ -135,8 +135,8 @@ def test_data_are_put_once_and_read_without_a_copy(cluster, closed):
     try:
         executor = RayExecutor(None, WorkerSettings(None, None), ignore)
         run, other = RUN_BATCHES[0].runs
-        put = executor._data.of(run, executor._put)
-        assert executor._data.of(other, executor._put) == put
+        put = executor._data.get(run, executor._put)
+        assert executor._data.get(other, executor._put) == put
         (_, one), (_, again) = ray.get(put), ray.get(put)
         assert one.fingerprint == run.data["fingerprint"]
         for ours, theirs, same in zip(federation().clients, one.clients, again.clients, strict=True):
@@ -219,15 +219,15 @@ def test_an_unexpected_error_has_the_traceback_of_the_worker(cluster, closed, mo
     executor = RayExecutor(cluster.address, WorkerSettings(None, None), ignore)
     try:
         executor.submit(RUN_BATCHES[0])
-        training = ended(executor)
+        in_training = ended(executor)
         monkeypatch.setattr(training, "load_dataset", lambda *asked: dataclasses.replace(federation(), prepare=trap()))
         executor._data = training.RecentCache()
         executor.submit(RUN_BATCHES[0])
         unpacking = ended(executor)
     finally:
         executor.close()
-    assert (training.error, training.lost) == ("ValueError: no such thing", False)
-    assert "in prepare" in training.trace
+    assert (in_training.error, in_training.lost) == ("ValueError: no such thing", False)
+    assert "in prepare" in in_training.trace
     assert (unpacking.error, unpacking.lost) == ("KeyError: 'lr'", False)
     assert "in spring" in unpacking.trace
 
@@ -250,7 +250,7 @@ def test_without_an_address_a_cluster_is_started_here(cluster, closed, expected,
         runner.train([unknown, changed, *RUN_BATCHES], store)
     assert contents(store) == expected
     errors = {event["run_batch"]: event["error"] for event in events if event["event"] == "failed"}
-    assert "unknown dataset 'digit': did you mean 'digits'?" in errors[unknown.name]
+    assert "unknown data set 'digit': did you mean 'digits'?" in errors[unknown.name]
     assert errors[changed.name].startswith("digits: the data have changed since the study was planned, expected ")
 
 
