@@ -79,17 +79,24 @@ def reproduce_paper(paper: str, profile: str, folders: Folders, training: Traini
 def run_and_publish(
     study: StudySpec, tables: Iterable[str], figures: Iterable[str], folders: Folders, training: Training
 ) -> bool:
-    """Run what tables and figures (ids) of a study lack and write them; return False if a cell is missing."""
+    """Run what tables and figures (ids) of a study lack and write them; return False if a cell is missing.
+
+    Raise :class:`SpecError` before training if files of another study would be overwritten.
+    """
     from bench.rebuild.inputs import counts
-    from bench.report import publish
+    from bench.report import origins, publish
     from bench.sweep.store import Store
     from bench.sweep.study import run_study
 
     tables, figures = list(tables), list(figures)
     methods = study.methods_behind(tables, figures)
+    stems = [study.stem(name) for name in (*tables, *figures)]
+    origins.check(folders.out, stems, study.file)
     with training() as runner:
         searches = run_study(study, Store(folders.store), methods=methods, root=folders.data, runner=runner)
-    return publish.write(study, searches, tables, figures, folders.out, counts(folders.data))
+    complete = publish.write(study, searches, tables, figures, folders.out, counts(folders.data))
+    origins.note(folders.out, stems, study.file)
+    return complete
 
 
 def _reproduce_ready(

@@ -137,3 +137,16 @@ def test_what_is_left_out_of_a_paper_is_named(folders, experiments, capsys):
 def test_an_unknown_paper_names_the_nearest(folders):
     with pytest.raises(SpecError, match="unknown paper 'digit': did you mean 'digits'"):
         reproduce.reproduce_paper("digit", "paper", folders, training)
+
+
+def test_a_study_with_the_table_of_another_is_refused_before_training(silobench, experiments, tmp_path):
+    assert silobench("sweep", experiments / "one.toml", "--profile", "short", "--quiet")[0] == 0
+    mine = tmp_path / "mine.toml"
+    mine.write_text((experiments / "one.toml").read_text().replace("lr = [0.1, 1.0]", "lr = [0.2, 2.0]"))
+    runs = (tmp_path / "results/runs/records").iterdir()
+    before = {file.name: file.read_bytes() for file in runs}
+    status, _, err = silobench("sweep", mine, "--profile", "short", "--quiet")
+    assert status == 2
+    assert "mine.toml: 'digits/one-short' is also the id of a table or figure of" in err
+    assert "give one of them another id" in err
+    assert {file.name: file.read_bytes() for file in (tmp_path / "results/runs/records").iterdir()} == before

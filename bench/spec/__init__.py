@@ -13,7 +13,7 @@ from bench.spec.files.profiles import PAPER
 from bench.spec.joined import Joined
 from bench.spec.method import Method, Setting
 from bench.spec.printed import Number, fact
-from bench.spec.reading import profile_names, read
+from bench.spec.reading import profile_names, read, source
 from bench.spec.sections.figures import (
     AlphaSection,
     BarsSection,
@@ -65,6 +65,7 @@ __all__ = [
     "profile_names",
     "published",
     "read",
+    "source",
     "studies",
     "tables_named",
 ]

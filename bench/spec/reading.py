@@ -33,6 +33,13 @@ def read(file: Path, profile: str = PAPER) -> StudySpec:
     return _read(file, profile, text, "" if base is None else toml.text(base))
 
 
+def source(file: Path) -> str:
+    """Return the text of a study file, followed by that of its base file."""
+    text = toml.text(file, HINT)
+    base = base_of(file, toml.parsed(file, text))
+    return text if base is None else text + toml.text(base)
+
+
 def profile_names(file: Path) -> list[str]:
     """Return the profiles that the study in ``file`` can be read with, "paper" first."""
     content = toml.parsed(file, toml.text(file, HINT))

@@ -24,4 +24,6 @@ def seconds(study: Path, profile: str) -> float | None:
 
 
 def _key(study: Path, profile: str) -> dict[str, str]:
-    return {"study": study.read_text(encoding="utf-8"), "profile": profile}
+    from bench.spec import source
+
+    return {"study": source(study), "profile": profile}
