@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Client": "bench.types",
     "DataError": "bench.types",
-    "Federation": "bench.types",
+    "Federation": "bench.data",
     "Result": "bench.api",
     "SilobenchError": "bench.types",
     "SpecError": "bench.types",

@@ -40,6 +40,7 @@ def run(
     evaluate: Literal["aggregated", "trained"] = "aggregated",
     test_every: int = 0,
     draws: Literal["keyed", "torch"] = "keyed",
+    last_batch: Literal["keep", "drop", "merge"] = "keep",
     path: ExecutionPath = "auto",
 ) -> Result:
     """Train ``algorithm`` on ``federation`` for every combination of hyper-parameters and seeds, and test all models.
@@ -55,7 +56,7 @@ def run(
     """
     budget = Budget(
         rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state, evaluate,
-        test_every, draws,
+        test_every, draws, last_batch,
     )  # fmt: skip
     _check_choices(federation, algorithm, model)
     for name, given in (("hyperparameters", hyperparameters), ("algorithm_options", algorithm_options),

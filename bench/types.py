@@ -1,7 +1,8 @@
-"""The words of the field as small frozen types; this file imports nothing of ours, and torch only when asked to.
+"""Core types of federated learning: clients, federations, splits, budgets, runs and their outcomes.
 
-Sizes: a client holds ``n`` samples; ``x`` is (n, ...) float32 and ``y`` is (n, 1) float32 for a binary task
-or (n,) int64 for a multi-class task.
+A client holds n samples. Inputs ``x`` are (n, ...) float32. Targets ``y`` are (n, 1) float32 for a binary task, (n,)
+int64 for a multi-class task, and one-hot masks (n, classes, ...) for segmentation. This module imports neither other
+modules of silobench nor torch.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -19,34 +20,36 @@ if TYPE_CHECKING:
 
 Task = Literal["binary", "multiclass", "segmentation"]
 CHECKPOINTS = ("latest", "global", "local")
+# Keys of a budget that were added after records existed. A default is left out of the record, so that hashes stay.
+LATER_KEYS = ("draws", "last_batch")
 
 
 class SilobenchError(Exception):
-    """Something the user can mend. The message is one line: what, where, what was expected, what to do.
+    """An error that the user can fix. The message is one line: where, what is wrong, what was expected or what to do.
 
-    ``status`` is the exit status of a command that it ends.
+    ``status`` is the exit status of a command that ends with this error.
     """
 
     status: ClassVar[int] = 2
 
 
 class DataError(SilobenchError):
-    """A data set is missing, damaged or not what its adapter expects."""
+    """A data set is missing, damaged, or not in the format that its adapter expects."""
 
 
 class SpecError(SilobenchError):
-    """A request (spec file, command or call) names or asks for something that cannot be run."""
+    """A request (study file, command or call) asks for something unknown or something that cannot be run."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown ``name``: the closest known one, or the whole list when none is close."""
+    """Return a hint for an unknown ``name``: the closest known name, or all known names if none is close."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
 
 
 def position(place: Sequence[int]) -> str:
-    """The index of an array's entry in words, counting from 0."""
+    """Return the index of an array's entry in words, counting from 0."""
     row, *column = place
     return f"row {row}" + (f", column {', '.join(map(str, column))}" if column else "")
 
@@ -56,14 +59,14 @@ def _whole(value: Any) -> bool:
 
 
 def content_hash(content: Mapping[str, Any]) -> str:
-    """The first 16 hex digits of the SHA-256 of ``content`` written as canonical JSON."""
+    """Return the first 16 hex digits of the SHA-256 of ``content``, written as canonical JSON."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Samples of one client: inputs ``x`` (n, ...) and targets ``y`` (n, 1) or (n,)."""
+    """Samples of one client: inputs ``x`` (n, ...) and targets ``y`` (n, 1), (n,) or (n, classes, ...)."""
 
     x: Tensor
     y: Tensor
@@ -74,10 +77,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Client:
-    """One site. A client without test samples trains and is shown as not scored.
+    """One site. A client without test samples takes part in training and has no scores.
 
-    ``validation`` are samples fixed by the data set; without them a share of the training samples is held out for
-    each seed. ``classes`` is the client's own number of classes where clients of a multi-class task differ; its
+    ``validation`` holds samples that the data set fixes; without them a share of the training samples is held out for
+    each seed. ``classes`` is the client's own number of classes, if clients of a multi-class task differ in it; its
     targets count from 0.
     """
 
@@ -90,17 +93,21 @@ class Client:
 
 @dataclass(frozen=True)
 class Federation:
-    """The clients of one task, ready to train on; raises :class:`DataError` when the arrays cannot be used.
+    """The clients of one task. Raises :class:`DataError` for arrays that cannot be trained on.
 
-    ``metrics`` are names known to :mod:`bench.metrics`, the first one is the task's own.
-    ``synthetic`` federations say so in the title of every table and figure made from them. ``loss`` names the
-    training loss and its constants where it is not the task's cross-entropy, e.g. {"name": "focal", "gamma": 2.0,
-    "alpha": [...]}. ``prepare`` turns stored inputs into what the model sees, (n, ...) -> (n, ...) (bytes to
-    normalised floats, say); in local steps ``augment(x, keys)`` takes its place, which also changes them at random, one
-    key per sample.
-    ``embeddings`` (tokens, width) float32 are the vectors that models begin from which look up the tokens ``x``.
-    Two federations with equal arrays and ``options`` must have equal ``prepare`` and ``augment``.
+    ``metrics`` are names from :mod:`bench.metrics`; the first one is the main metric. ``synthetic`` federations are
+    marked in the title of every table and figure. ``loss`` names the training loss and its constants, if it is not
+    cross-entropy, e.g. {"name": "focal", "gamma": 2.0, "alpha": [...]}.
+
+    ``prepare`` converts stored inputs to model inputs, (n, ...) -> (n, ...), for example bytes to normalised floats. In
+    local steps ``augment(x, keys)`` is called instead, which also changes each sample at random, with one key per
+    sample. ``embeddings`` (tokens, width) float32 are the initial vectors of models that look up tokens. Two
+    federations with equal arrays and ``options`` must have equal ``prepare`` and ``augment``.
+
+    ``from_arrays`` makes a federation of your own arrays, see :func:`bench.data.arrays.from_arrays`.
     """
+
+    from_arrays: ClassVar[Callable[..., Federation]]  # assigned by bench.data, which knows how to convert arrays
 
     name: str
     clients: tuple[Client, ...]
@@ -122,7 +129,7 @@ class Federation:
         names = [client.name for client in self.clients]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise DataError(f"{self.name}: client names must differ, {', '.join(twice)} stands more than once")
+            raise DataError(f"{self.name}: client names must differ, {', '.join(twice)} occurs more than once")
         for client in self.clients:
             for part in ("train", "validation", "test"):
                 split = getattr(client, part)
@@ -132,34 +139,14 @@ class Federation:
             if not len(client.train):
                 raise DataError(f"{self.name}: client {client.name!r} has no training samples")
 
-    @classmethod
-    def from_arrays(
-        cls,
-        clients: Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]],
-        *,
-        name: str = "own_data",
-        task: Task | None = None,
-        metrics: Sequence[str] = ("accuracy",),
-        synthetic: bool = False,
-    ) -> Federation:
-        """A federation of your own arrays.
-
-        ``clients`` maps a client's name to ``{"x", "y"}`` or ``{"train": (x, y), "test": (x, y)}``
-        (arrays, tensors or nested lists); a plain sequence of such mappings names the clients 0, 1, ....
-        The task is binary when every target is 0 or 1, multi-class when targets are class numbers from 0.
-        """
-        from bench.data.arrays import federation_from_arrays
-
-        return federation_from_arrays(clients, name=name, task=task, metrics=tuple(metrics), synthetic=synthetic)
-
     @property
     def test_sizes(self) -> tuple[int, ...]:
-        """How many test samples each client has, 0 for one that is not scored."""
+        """The number of test samples of each client, 0 for a client without scores."""
         return tuple(len(client.test) if client.test else 0 for client in self.clients)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over names, shapes and bytes of everything a run can see; it stands in every record."""
+        """The SHA-256 of names, shapes and bytes of all data that a run can see; every record holds it."""
         digest = hashlib.sha256(f"{self.name}|{self.task}|{self.classes}".encode())
         for client in self.clients:
             splits = (
@@ -179,13 +166,13 @@ class Federation:
 
 
 def _check(where: str, split: Split, task: Task, classes: int) -> None:
-    """Refuse samples that would poison a run: ragged, NaN, infinite, or targets outside the task."""
-    import torch
-
+    """Raise :class:`DataError` for unequal lengths, NaN or infinite inputs, and targets outside the task."""
     if len(split.x) != len(split.y):
-        raise DataError(f"{where}: {len(split.x)} inputs but {len(split.y)} targets; they must be as many")
-    if split.x.is_floating_point() and not bool(torch.isfinite(split.x).all()):
-        place = torch.nonzero(~torch.isfinite(split.x))[0].tolist()
+        raise DataError(
+            f"{where}: {len(split.x)} inputs but {len(split.y)} targets; there must be one target per input"
+        )
+    if split.x.is_floating_point() and not bool(split.x.isfinite().all()):
+        place = (~split.x.isfinite()).nonzero()[0].tolist()
         value = split.x[tuple(place)].item()
         raise DataError(f"{where}: x is {value} in {position(place)}; drop or impute such rows first")
     if task == "binary":
@@ -245,6 +232,11 @@ class Budget:
         "needs batches and one local epoch.",
         default="keyed",
     )
+    last_batch: Literal["keep", "drop", "merge"] = described(
+        "What to do with a last mini-batch smaller than the batch size: keep it, drop it, or merge it with the one "
+        "before. Batch-norm cannot train on a mini-batch of one sample.",
+        default="keep",
+    )
 
     def __post_init__(self) -> None:
         optional = ("local_steps", "local_epochs", "batches")
@@ -262,6 +254,7 @@ class Budget:
             ("optimizer_state", ("keep", "reset")),
             ("evaluate", ("aggregated", "trained")),
             ("draws", ("keyed", "torch")),
+            ("last_batch", ("keep", "drop", "merge")),
         ):
             if (value := getattr(self, key)) not in known:
                 raise SpecError(f"{key} = {value!r}: {nearest(str(value), known)}")
@@ -272,14 +265,16 @@ class Budget:
             raise SpecError(f"test_every = {self.test_every!r}: expected a whole number of rounds, or 0 for no curves")
         if self.draws == "torch" and (self.batches is None or self.local_epochs != 1):
             raise SpecError('draws = "torch" follows a loop over epochs; give batches and local_epochs = 1')
+        if self.last_batch != "keep" and self.batches is not None:
+            raise SpecError(f"last_batch = {self.last_batch!r}: batches already drops the rest; leave last_batch out")
 
     def working(self, *, steps: int | None = None, epochs: int | None = None) -> Budget:
-        """The budget with other local work in a round; its mini-batches are keyed, for no script draws them."""
+        """Return the budget with other local work in a round; its mini-batches are keyed, as no script draws them."""
         return replace(self, local_steps=steps, local_epochs=epochs, draws="keyed")
 
     @property
     def tested(self) -> tuple[int, ...]:
-        """After how many rounds the learning curves have their points."""
+        """The numbers of rounds after which learning curves have a point."""
         if not self.test_every:
             return ()
         return (*range(self.test_every, self.rounds, self.test_every), self.rounds)
@@ -287,9 +282,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Everything that decides one run's numbers; its hash names the run's record.
+    """Everything that decides the numbers of one run; its hash names the run's record.
 
-    ``hyperparameters`` holds every per-run number that reached the algorithm or the optimiser, defaults included.
+    ``hyperparameters`` holds all hyper-parameters of the algorithm and the optimiser, defaults included.
     """
 
     data: Mapping[str, Any]  # name, options, fingerprint
@@ -300,12 +295,13 @@ class RunSpec:
     seed: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain containers, as written into the record."""
-        # asdict would copy every option of ten thousand runs that share them, and look for more within every number.
-        budget = dict(vars(self.budget))
-        if self.budget.draws == "keyed":
-            # Younger than the records: left out, so that a run keeps the name that it has had.
-            del budget["draws"]
+        """Return plain containers, as written into the record."""
+        # asdict would copy the options that ten thousand runs share.
+        budget = {
+            each.name: value
+            for each in fields(Budget)
+            if (value := getattr(self.budget, each.name)) != each.default or each.name not in LATER_KEYS
+        }
         return {
             "data": self.data,
             "algorithm": self.algorithm,
@@ -322,19 +318,19 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one finished (or diverged) run measured; plain numbers only, so that it can be written as JSON.
+    """The results of one finished or diverged run, as plain numbers that JSON can hold.
 
-    ``scores`` holds (checkpoint, model, client, metric, value): the model that client number ``model`` ended
-    with, tested on client number ``client``; ``value`` is None where the metric is undefined or the run diverged.
-    ``validation`` is, per round, each client's validation loss; ``aggregated`` their mean weighted by the number
-    of validation samples. ``communication`` counts the floats one client sends ("up") and receives ("down") a round,
-    the mean over clients and rounds. ``client_parameters`` are the trained numbers of each client's model.
+    ``scores`` holds (checkpoint, model, client, metric, value): the personal model of client number ``model``, tested
+    on client number ``client``; ``value`` is None if the metric is undefined or the run diverged. ``validation`` holds
+    each client's validation loss after each round, and ``aggregated`` their mean weighted by the numbers of validation
+    samples. ``communication`` is the number of floats that a client uploads ("up") and downloads ("down") in a round,
+    mean over clients and rounds. ``client_parameters`` is the number of trained weights of each client's model.
 
-    ``curves`` holds {"rounds": [...], "scores": {metric: [[value of each client] at each point]}}: each client's own
-    model (a pooled one: the model of all) on the client's test samples, after so many rounds; empty without
-    ``Budget.test_every``. ``traces`` holds what an algorithm watches, {name: [[number or list of each client] of each
-    round]}. Neither decides anything. ``untuned`` is the aggregated loss of the last round before a tuning that no
-    other round has: what a longer run would have had there.
+    ``curves`` holds {"rounds": [...], "scores": {metric: [[value of each client] at each point]}}, the scores of each
+    client's own model (the common model of a pooled algorithm) on its test samples; it is empty without
+    ``Budget.test_every``. ``traces`` holds the traced quantities, {name: [[number or list of each client] of each
+    round]}. Nothing is selected by either. ``untuned`` is the aggregated loss of the last round without the tuning that
+    only this round has; a longer run would have it in this round.
     """
 
     hyperparameters: Mapping[str, float]
@@ -353,16 +349,16 @@ class Outcome:
 
     @property
     def parameters(self) -> int:
-        """The trained numbers of the first client's model."""
+        """The number of trained weights of the first client's model."""
         return self.client_parameters[0]
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The setting a selection rule picked for one method of a study, with the record of each of its seeds.
+    """The setting that a selection rule has selected for one method of a study, with the record of each seed.
 
-    ``records`` are the dictionaries of the store (see :mod:`bench.sweep.store`), one per seed in seed order,
-    None where a run is missing. ``settings`` counts the settings searched, ``loss`` is what the rule minimised.
+    ``records`` are dictionaries of the store (:mod:`bench.sweep.store`), one per seed in the order of seeds, None for a
+    missing run. ``settings`` is the number of settings searched, ``loss`` the value that the rule minimised.
     """
 
     method: str

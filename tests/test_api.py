@@ -172,7 +172,8 @@ def test_a_module_with_batch_norm_gets_its_weights_back() -> None:
 
 def test_own_arrays_without_test_samples_train_and_are_not_scored() -> None:
     x = np.linspace(-1, 1, 20)[:, None]
-    fed = bench.Federation.from_arrays([{"x": x, "y": x[:, 0] > 0}, {"x": x, "y": x[:, 0] > 0.5}])
+    clients = [{"train": (x, x[:, 0] > 0)}, {"train": (x, x[:, 0] > 0.5)}]
+    fed = bench.Federation.from_arrays(clients)
     result = bench.run(fed, "fedavg", "logistic", rounds=1, local_steps=1, batch_size="full")
     assert result.scores.empty
     assert "value" in result.scores

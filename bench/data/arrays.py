@@ -1,62 +1,109 @@
-"""A federation of arrays that somebody already has: checked, converted, and refused with a clear reason."""
+"""Federations of arrays: conversion and checks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, get_args
 
 import numpy as np
 
-from bench.metrics import check as check_metric
+from bench.metrics import check
 from bench.types import Client, DataError, Federation, SpecError, Split, Task, nearest, position
 
 FORMS = 'expected {"x": ..., "y": ...} or {"train": (x, y), "test": (x, y)}'
 Arrays = tuple[np.ndarray, np.ndarray]
 
 
-def federation_from_arrays(
+def from_arrays(
     clients: Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]],
     *,
-    name: str,
-    task: Task | None,
-    metrics: tuple[str, ...],
-    synthetic: bool,
+    name: str = "own_data",
+    task: Task | None = None,
+    classes: int | None = None,
+    metrics: Sequence[str] = ("accuracy",),
+    test_share: float = 0.2,
+    synthetic: bool = False,
 ) -> Federation:
-    """See :meth:`bench.types.Federation.from_arrays`; raises :class:`DataError` or, for the task, :class:`SpecError`.
+    """Return a federation of your own arrays; also available as ``Federation.from_arrays``.
 
-    Inputs become float32 (n, ...), targets (n, 1) float32 (binary) or (n,) int64 (multi-class, with as many classes
-    as the highest class number of any client asks for). Empty test arrays count as no test samples.
+    ``clients`` maps a client's name to ``{"train": (x, y), "test": (x, y)}`` or to ``{"x": x, "y": y}`` (arrays,
+    tensors or nested lists). A sequence of such mappings names the clients 0, 1, .... Of clients given as ``{"x",
+    "y"}``, the share ``test_share`` of the samples is held out for testing, at least one of two or more; they are drawn
+    by the client's name, so that they are the same in every call. Clients with "train" and without "test" have no
+    scores. Inputs (n, ...) become float32.
+
+    The task is binary if every target is 0 or 1, and multi-class otherwise: targets are class numbers from 0. Without
+    ``classes`` every class number up to the highest must occur.
+
+    Raises :class:`DataError` for arrays that cannot be used, and :class:`SpecError` for the other arguments.
     """
     if task is not None and task not in get_args(Task):
         raise SpecError(f"task = {task!r}: {nearest(str(task), get_args(Task))}")
+    if isinstance(test_share, bool) or not isinstance(test_share, int | float) or not 0 <= test_share < 1:
+        raise SpecError(f"test_share = {test_share!r}: expected a share of at least 0 and below 1")
+    for metric in metrics:
+        check(metric)
     if not isinstance(clients, Mapping | Sequence):
         raise DataError(f"{name}: clients is a {type(clients).__name__}, expected a mapping or a sequence of mappings")
-    for metric in metrics:
-        check_metric(metric)
     named = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
     parts = [(str(key), _parts(f"{name}: client {str(key)!r}", client)) for key, client in named]
     _require_equal_features(name, parts)
 
-    highest = max((int(y.max(initial=0)) for _, split in parts for _, y in split.values()), default=0)
-    task = task or ("binary" if highest <= 1 else "multiclass")
-    classes = 2 if task == "binary" else highest + 1
-    made = []
+    labels = [y for _, split in parts for _, y in split.values()]
+    highest = max((int(y.max(initial=0)) for y in labels), default=0)
+    task = task or ("binary" if highest <= 1 and classes in (None, 2) else "multiclass")
+    federated = []
     for key, split in parts:
+        if set(split) == {"all"}:
+            split = _held_out(split["all"], test_share, key)
         splits = {part: _split(arrays, task) for part, arrays in split.items()}
-        made.append(Client(key, splits["train"], splits.get("test")))
-    return Federation(name, tuple(made), task, metrics=metrics, classes=classes, synthetic=synthetic)
+        federated.append(Client(key, splits["train"], splits.get("test")))
+    count = _classes(name, task, classes, labels, highest)
+    return Federation(name, tuple(federated), task, metrics=tuple(metrics), classes=count, synthetic=synthetic)
+
+
+def _classes(name: str, task: Task, classes: int | None, labels: Sequence[np.ndarray], highest: int) -> int:
+    """Return the number of classes: as given, or the highest class number + 1 if every class occurs."""
+    if task != "multiclass":
+        if classes not in (None, 2):
+            raise SpecError(f"{name}: classes = {classes!r}: a {task} task has 2 classes; leave classes out")
+        return 2
+    if classes is not None:
+        if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+            raise SpecError(f"{name}: classes = {classes!r}: expected a whole number of at least 2")
+        return classes
+    present = {int(label) for y in labels for label in np.unique(y)}
+    absent = next((label for label in range(highest) if label not in present), None)
+    if absent is not None:
+        raise DataError(
+            f"{name}: no sample has class {absent}, the highest class number is {highest}; "
+            f"number the classes from 0, or give classes = {highest + 1}"
+        )
+    return highest + 1
+
+
+def _held_out(arrays: Arrays, share: float, client: str) -> dict[str, Arrays]:
+    """Split a client's arrays into "train" and, if the share asks for any sample, "test"."""
+    from bench.rng import derive, permutation  # needs torch, which listing data sets must not
+
+    x, y = arrays
+    tested = max(math.floor(len(x) * share + 1e-9), int(share > 0 and len(x) > 1))
+    order = permutation(derive("test samples", client), len(x)).numpy()
+    train, test = np.sort(order[tested:]), np.sort(order[:tested])
+    return {"train": (x[train], y[train])} | ({"test": (x[test], y[test])} if tested else {})
 
 
 def _parts(where: str, client: Any) -> dict[str, Arrays]:
-    """The checked arrays of "train" and, where there are samples, of "test"."""
+    """Return the checked arrays of "train" and "test", or of "all" samples if the client gives no split."""
     if not isinstance(client, Mapping):
         raise DataError(f"{where} is a {type(client).__name__}, {FORMS}")
     for key in client:
         if key not in ("x", "y", "train", "test"):
             raise DataError(f"{where}: unknown key {key!r}: {nearest(str(key), ('x', 'y', 'train', 'test'))}")
     if set(client) == {"x", "y"}:
-        given = {"train": (client["x"], client["y"])}
+        given = {"all": (client["x"], client["y"])}
     elif client.get("train") is not None and "x" not in client and "y" not in client:
         given = {part: pair for part, pair in client.items() if pair is not None}
     else:
@@ -66,14 +113,17 @@ def _parts(where: str, client: Any) -> dict[str, Arrays]:
     for part, pair in given.items():
         if not isinstance(pair, Sequence) or len(pair) != 2:
             raise DataError(f"{where}: {part} must be a pair (x, y)")
-        x, y = _inputs(f"{where}, {part}: x", pair[0]), _targets(f"{where}, {part}: y", pair[1])
-        if part == "train" or len(x) or len(y):
+        place = where if part == "all" else f"{where}, {part}"
+        x, y = _inputs(f"{place}: x", pair[0]), _targets(f"{place}: y", pair[1])
+        if len(x) != len(y):
+            raise DataError(f"{place}: {len(x)} inputs but {len(y)} targets; give one target per input")
+        if part != "test" or len(x) or len(y):
             parts[part] = (x, y)
     return parts
 
 
 def _numeric(where: str, given: Any) -> np.ndarray:
-    """``given`` as an array of numbers; names the first row that is ragged or the first entry that is no number."""
+    """Return ``given`` as an array of numbers; raise :class:`DataError` with the first row or entry that is not."""
     import torch
 
     if isinstance(given, torch.Tensor):
@@ -101,12 +151,17 @@ def _inputs(where: str, given: Any) -> np.ndarray:
     x = _numeric(where, given)
     if x.ndim < 2 and x.size:
         raise DataError(f"{where} has shape {x.shape}, expected (samples, features); a single feature is (samples, 1)")
-    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which the federation refuses
-        return x.astype(np.float32)
+    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite
+        x = x.astype(np.float32)
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        place = bad[0].tolist()
+        raise DataError(f"{where} is {x[tuple(place)]} in {position(place)}; drop or impute such rows first")
+    return x
 
 
 def _targets(where: str, given: Any) -> np.ndarray:
-    """Class numbers (n,) int64."""
+    """Return class numbers (n,) int64."""
     y = _numeric(where, given)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -123,7 +178,7 @@ def _require_equal_features(name: str, parts: list[tuple[str, dict[str, Arrays]]
     for client, part, shape in shapes:
         if shape != shapes[0][2]:
             raise DataError(
-                f"{name}: client {client!r}, {part}: x has samples of shape {shape}, "
+                f"{name}: client {client!r}{'' if part == 'all' else f', {part}'}: x has samples of shape {shape}, "
                 f"those of client {shapes[0][0]!r} have {shapes[0][2]}; all clients need the same features"
             )
 

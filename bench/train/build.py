@@ -13,6 +13,7 @@ from bench.algorithms.base import Algorithm
 from bench.models.functional import Model, torch_seed
 from bench.rng import derive
 from bench.settings import fitting
+from bench.train.checks import check_batch_sizes
 from bench.train.run_batch import RunBatch
 from bench.train.task import losses, outputs
 from bench.types import Budget, Client, Federation, SilobenchError, SpecError
@@ -109,6 +110,7 @@ def build_run_batch(
         losses.criterion(federation, kind), kind, budget, settings, seeds,
     )  # fmt: skip
     _check_run_batch(run_batch, name)
+    check_batch_sizes(run_batch, [x for _, x in seen])
     return run_batch
 
 

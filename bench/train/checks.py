@@ -1,4 +1,4 @@
-"""Checks of a request to train, before anything is built."""
+"""Checks of a request to train, before training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from bench.models.functional import Model
+from bench.train.batching import schedule
+from bench.train.run_batch import RunBatch
 from bench.types import Budget, Federation, SpecError
 
 
@@ -59,3 +64,45 @@ def _in_common(federation: Federation) -> dict[str, Any]:
         "augmentation": federation.augment,
         "embeddings": None if vectors is None else hashlib.sha256(vectors.numpy().tobytes()).hexdigest(),
     }
+
+
+def check_batch_sizes(run_batch: RunBatch, inputs: Sequence[Tensor]) -> None:
+    """Raise :class:`SpecError` if a model with batch-norm would train on a mini-batch of one sample.
+
+    ``inputs`` are the first model inputs of each client, (1, ...) or more. A model that can train on one sample is
+    accepted: its batch-norm also averages over height and width.
+    """
+    fits = {id(model): _trains_on_one(model, x[:1]) for model, x in zip(run_batch.models, inputs, strict=True)}
+    budget, tuned = run_batch.budget, any(run_batch.algorithm.tuning(last) for last in (False, True))
+    for s, c in run_batch.splits:
+        if fits[id(run_batch.models[c])]:
+            continue
+        samples = int(run_batch.counts[0, s, c])
+        sizes = schedule.batch_sizes(budget, samples)
+        used = len(sizes) if tuned else min(len(sizes), schedule.local_steps(budget, samples))
+        if 1 not in sizes[:used]:
+            continue
+        name = (
+            "all clients together" if run_batch.algorithm.pooled else f"client {run_batch.federation.clients[c].name!r}"
+        )
+        raise SpecError(
+            f"{run_batch.federation.name}: {name}: a mini-batch has one sample ({samples} training samples with seed "
+            f"{run_batch.seeds[s]}), and batch-norm needs two or more; {_remedy(sizes)}"
+        )
+
+
+def _remedy(sizes: Sequence[int]) -> str:
+    if len(sizes) > 1 and sizes[0] > 1:
+        return 'set last_batch = "drop" or "merge", or another batch_size'
+    return "set a larger batch_size" if len(sizes) > 1 else "leave the client out, or use a model without batch-norm"
+
+
+def _trains_on_one(model: Model, x: Tensor) -> bool:
+    if not model.batch_norm:
+        return True
+    try:
+        with torch.no_grad():
+            model(model.initial, x, torch.tensor(0))
+    except ValueError:  # torch: expected more than 1 value per channel when training
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Own arrays in every accepted form, and one clear line for every form that is not."""
+"""Federations of own arrays: accepted forms, and one clear line for every other form."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import torch
 
-from bench.types import DataError, Federation, SpecError
+from bench import DataError, Federation, SpecError
 
 X = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
 def of(x: object = X, y: object = (0, 1, 0), **options: object) -> Federation:
-    return Federation.from_arrays({"a": {"x": x, "y": y}}, **options)
+    return Federation.from_arrays({"a": {"x": x, "y": y}}, **{"test_share": 0} | options)
 
 
 @pytest.mark.parametrize("x", [X, np.array(X), np.array(X, dtype=object), torch.tensor(X).double(), pd.DataFrame(X)])
@@ -43,13 +43,14 @@ def test_classes_are_counted_over_all_clients_and_parts():
     federation = Federation.from_arrays(
         {
             "a": {"x": X, "y": [0, 1, 0]},
-            "b": {"train": (X, np.array([1.0, 2.0, 1.0])), "test": (X, [0, 0, 4])},
-        }
+            "b": {"train": (X, np.array([1.0, 2.0, 1.0])), "test": (X, [0, 3, 4])},
+        },
+        test_share=0,
     )
     assert (federation.task, federation.classes) == ("multiclass", 5)
     assert federation.clients[0].train.y.dtype == torch.int64
     assert federation.clients[0].test is None
-    assert federation.clients[1].test.y.tolist() == [0, 0, 4]
+    assert federation.clients[1].test.y.tolist() == [0, 3, 4]
 
 
 def test_a_sequence_numbers_the_clients():
@@ -101,30 +102,30 @@ NAN = float("nan")
         ({"a": {"train": None}}, "client 'a' holds 'train', expected"),
         (
             {"a": {"x": [[1, 2], [3], [4, 5]], "y": [0, 1, 0]}},
-            "'a', train: x is ragged: row 1 has 1 values, row 0 has 2",
+            "'a': x is ragged: row 1 has 1 values, row 0 has 2",
         ),
-        ({"a": {"x": [[1, 2], [3, "?"]], "y": [0, 1]}}, "'a', train: x is '\\?' in row 1, column 1, expected a number"),
-        ({"a": {"x": [[1, 2], [None, 4]], "y": [0, 1]}}, "'a', train: x is None in row 1, column 0, expected a number"),
-        ({"a": {"x": None, "y": [0, 1]}}, "'a', train: x is a NoneType, expected an array of numbers"),
-        ({"a": {"x": X, "y": 1}}, r"'a', train: y has shape \(\), expected"),
-        ({"a": {"x": X, "y": ["no", "yes", "no"]}}, "'a', train: y is 'no' in row 0, expected a number"),
-        ({"a": {"x": [[1, 2], [3, NAN]], "y": [0, 1]}}, "'a', train: x is nan in row 1, column 1; drop or impute"),
+        ({"a": {"x": [[1, 2], [3, "?"]], "y": [0, 1]}}, "'a': x is '\\?' in row 1, column 1, expected a number"),
+        ({"a": {"x": [[1, 2], [None, 4]], "y": [0, 1]}}, "'a': x is None in row 1, column 0, expected a number"),
+        ({"a": {"x": None, "y": [0, 1]}}, "'a': x is a NoneType, expected an array of numbers"),
+        ({"a": {"x": X, "y": 1}}, r"'a': y has shape \(\), expected"),
+        ({"a": {"x": X, "y": ["no", "yes", "no"]}}, "'a': y is 'no' in row 0, expected a number"),
+        ({"a": {"x": [[1, 2], [3, NAN]], "y": [0, 1]}}, "'a': x is nan in row 1, column 1; drop or impute"),
         (
-            {"a": {"train": (X, [0, 1, 0]), "test": ([[[1.0], [np.inf]]], [0])}},
+            {"a": {"train": (X, [0, 1, 0]), "test": ([[[1.0], [2.0]]], [0])}},
             "client 'a', test: x has samples of shape",
         ),
         ({"a": {"train": (X, [0, 1, 0]), "test": ([[1, 1e300]], [0])}}, "'a', test: x is inf in row 0, column 1"),
-        ({"a": {"x": X, "y": [0, NAN, 1]}}, "'a', train: y is nan in row 1, expected class numbers 0, 1"),
-        ({"a": {"x": X, "y": [0, 1, -1]}}, "'a', train: y is -1 in row 2, expected class numbers 0, 1"),
-        ({"a": {"x": X, "y": [0, 0.5, 1]}}, "'a', train: y is 0.5 in row 1, expected class numbers 0, 1"),
-        ({"a": {"x": X, "y": [[0, 1], [1, 0], [0, 1]]}}, r"'a', train: y has shape \(3, 2\), expected \(samples,\)"),
-        ({"a": {"x": X, "y": [0, 1]}}, "'a', train: 3 inputs but 2 targets; they must be as many"),
-        ({"a": {"x": [1, 2, 3], "y": [0, 1, 0]}}, r"'a', train: x has shape \(3,\), expected \(samples, features\)"),
+        ({"a": {"x": X, "y": [0, NAN, 1]}}, "'a': y is nan in row 1, expected class numbers 0, 1"),
+        ({"a": {"x": X, "y": [0, 1, -1]}}, "'a': y is -1 in row 2, expected class numbers 0, 1"),
+        ({"a": {"x": X, "y": [0, 0.5, 1]}}, "'a': y is 0.5 in row 1, expected class numbers 0, 1"),
+        ({"a": {"x": X, "y": [[0, 1], [1, 0], [0, 1]]}}, r"'a': y has shape \(3, 2\), expected \(samples,\)"),
+        ({"a": {"x": X, "y": [0, 1]}}, "'a': 3 inputs but 2 targets; give one target per input"),
+        ({"a": {"x": [1, 2, 3], "y": [0, 1, 0]}}, r"'a': x has shape \(3,\), expected \(samples, features\)"),
         ({"a": {"x": [], "y": []}}, "client 'a' has no training samples"),
-        ({1: {"x": X, "y": [0, 1, 0]}, "1": {"x": X, "y": [0, 1, 0]}}, "client names must differ, 1 stands more than"),
+        ({1: {"x": X, "y": [0, 1, 0]}, "1": {"x": X, "y": [0, 1, 0]}}, "client names must differ, 1 occurs more than"),
         (
             {"a": {"x": X, "y": [0, 1, 0]}, "b": {"x": [[1], [2]], "y": [0, 1]}},
-            r"client 'b', train: x has samples of shape \(1,\), those of client 'a' have \(2,\)",
+            r"client 'b': x has samples of shape \(1,\), those of client 'a' have \(2,\)",
         ),
     ],
 )
@@ -142,3 +143,46 @@ def test_more_classes_than_a_binary_task_has():
 def test_unknown_task_names_the_nearest():
     with pytest.raises(SpecError, match="task = 'multi-class': did you mean 'multiclass'"):
         of(task="multi-class")
+
+
+def test_a_share_of_samples_without_a_split_is_held_out():
+    x = np.arange(20.0)[:, None]
+    federation, again = (Federation.from_arrays({"a": {"x": x, "y": x[:, 0] > 9}}) for _ in range(2))
+    [client] = federation.clients
+    assert (len(client.train), len(client.test)) == (16, 4)
+    both = torch.cat([client.train.x, client.test.x]).flatten()
+    assert sorted(both.tolist()) == x.flatten().tolist()
+    assert federation.fingerprint == again.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "tested"), [(2, 0.2, 1), (1, 0.2, 0), (10, 0, 0), (10, 0.29, 2), (100, 0.29, 29)]
+)
+def test_the_share_is_rounded_down_but_not_to_zero(n: int, share: float, tested: int):
+    x = np.zeros((n, 1))
+    [client] = Federation.from_arrays([{"x": x, "y": x[:, 0]}], test_share=share).clients
+    assert (len(client.train), len(client.test or ())) == (n - tested, tested)
+
+
+def test_labels_that_skip_a_class_are_refused_unless_the_number_of_classes_is_given():
+    clients = {"a": {"x": X, "y": [1, 2, 1]}, "b": {"x": X, "y": [2, 2, 1]}}
+    message = "^own_data: no sample has class 0, the highest class number is 2; number .* or give classes = 3$"
+    with pytest.raises(DataError, match=message):
+        Federation.from_arrays(clients)
+    assert Federation.from_arrays(clients, classes=4).classes == 4
+    with pytest.raises(DataError, match=r"class numbers 0 to 1, found .* 2"):
+        Federation.from_arrays(clients, classes=2, task="multiclass")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metrics": ["acuracy"]}, "unknown metric 'acuracy': did you mean 'accuracy'"),
+        ({"test_share": "0.2"}, "test_share = '0.2': expected a share of at least 0 and below 1"),
+        ({"classes": 1.5}, "classes = 1.5: expected a whole number of at least 2"),
+        ({"task": "binary", "classes": 3}, "classes = 3: a binary task has 2 classes; leave classes out"),
+    ],
+)
+def test_other_arguments_are_checked_at_once(options: dict[str, object], message: str):
+    with pytest.raises(SpecError, match=message):
+        of(**options)

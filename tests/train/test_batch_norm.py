@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import re
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 from bench.train import engine
@@ -64,3 +67,42 @@ def test_stacking_it_is_refused() -> None:
             federation(), algorithm="fedavg", model=models.mlp(batch_norm=True), settings=[{}], seeds=[0],
             budget=BUDGET, path="stack",
         )  # fmt: skip
+
+
+def one_step(sizes: tuple[int, ...] = (22, 13), module: nn.Module | None = None, **budget: Any) -> engine.TrainedRuns:
+    """Train for one round; a fifth of the samples, rounded down, is held out."""
+    changes = {"local_epochs": 1, "batch_size": 4} | budget
+    return engine.run(
+        federation(sizes=sizes), algorithm="fedavg", model=module or models.mlp(batch_norm=True), settings=[{}],
+        seeds=[3, 5], budget=Budget(rounds=1, **changes),
+    )  # fmt: skip
+
+
+def test_a_last_mini_batch_of_one_sample_is_refused_before_training() -> None:
+    message = (
+        "toy: client 'site 1': a mini-batch has one sample (9 training samples with seed 3), and batch-norm needs two "
+        'or more; set last_batch = "drop" or "merge", or another batch_size'
+    )
+    with pytest.raises(SpecError, match=re.escape(message)):
+        one_step(sizes=(22, 11))
+    with pytest.raises(SpecError, match=r"set a larger batch_size$"):
+        one_step(batch_size=1)
+    with pytest.raises(SpecError, match=r"\(1 training samples .*; leave the client out, or use a model without batch"):
+        one_step(sizes=(22, 1))
+
+
+@pytest.mark.parametrize("last_batch", ["drop", "merge"])
+def test_dropping_or_merging_the_last_mini_batch_trains(last_batch: str) -> None:
+    found = one_step(sizes=(22, 11), last_batch=last_batch)
+    assert [outcome.status for outcome in found.outcomes] == ["finished", "finished"]
+
+
+def test_a_mini_batch_of_one_that_no_step_uses_is_accepted() -> None:
+    assert one_step(sizes=(22, 11), local_epochs=None, local_steps=2).outcomes[0].status == "finished"
+
+
+def test_a_single_picture_trains_batch_norm_over_its_places() -> None:
+    pictures = nn.Sequential(
+        nn.Unflatten(1, (1, 13, 1)), nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(26, 1)
+    )
+    assert one_step(sizes=(22, 11), module=pictures).outcomes[0].status == "finished"

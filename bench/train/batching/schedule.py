@@ -44,19 +44,30 @@ def local_steps(budget: Budget, samples: int) -> int:
     if budget.local_steps is not None:
         return budget.local_steps
     assert budget.local_epochs is not None
-    return budget.local_epochs * (budget.batches or math.ceil(samples / batch_size(budget, samples)))
+    return budget.local_epochs * len(batch_sizes(budget, samples))
+
+
+def batch_sizes(budget: Budget, samples: int) -> list[int]:
+    """Return the sizes of the mini-batches of one epoch, in order."""
+    size = batch_size(budget, samples)
+    full, rest = divmod(samples, size)
+    if budget.batches is not None:
+        return [size] * budget.batches
+    if not rest or budget.last_batch == "drop":
+        return [size] * full
+    return [*[size] * full, rest] if budget.last_batch == "keep" else [*[size] * (full - 1), size + rest]
 
 
 def mini_batches(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
     """Return the mini-batches of one round, one per local step, as positions among the client's training samples."""
     if budget.batches is not None:
         return _aligned(budget, samples, seed, client, round_)
-    size, wanted = batch_size(budget, samples), local_steps(budget, samples)
+    sizes, wanted = batch_sizes(budget, samples), local_steps(budget, samples)
     batches: list[Tensor] = []
     epoch = 0
     while len(batches) < wanted:
         order = permutation(derive("batches", seed, client, round_, epoch), samples)
-        batches.extend(torch.split(order, size))
+        batches.extend(torch.split(order[: sum(sizes)], sizes))
         epoch += 1
     return batches[:wanted]
 

@@ -1,19 +1,16 @@
-"""Mini-batches: every sample once an epoch, whatever the sizes, and the split sizes of the papers' data."""
+"""Mini-batch schedules and the split into training and validation samples."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.train.batching import schedule
-from bench.train.batching.samples import Samples
-from bench.types import Budget, Client, Split
+from bench.types import Budget, RunSpec, SpecError
 
 sizes = st.integers(1, 60)
 batch_sizes = st.integers(1, 70)
@@ -109,43 +106,29 @@ def test_aligned_batches_run_on_over_rounds() -> None:
     assert torch.cat(steps[:5]).tolist() != torch.cat(steps[5:]).tolist()
 
 
-# --- samples in several parts ----------------------------------------------------------------------------------------
+@given(samples=sizes, size=batch_sizes, last=st.sampled_from(["keep", "drop", "merge"]))
+def test_sizes_are_those_of_the_mini_batches(samples: int, size: int, last: str) -> None:
+    budget = Budget(rounds=1, local_epochs=1, batch_size=size, last_batch=last)
+    lengths = [len(batch) for batch in schedule.mini_batches(budget, samples, 0, 0, 0)]
+    assert lengths == schedule.batch_sizes(budget, samples)
+    full, rest = divmod(samples, min(size, samples))
+    # Nothing is short unless it is kept; merging loses no sample, dropping loses the rest.
+    assert len(lengths) == full + (rest > 0 and last == "keep")
+    assert sum(lengths) == (full * min(size, samples) if last == "drop" else samples)
+    assert last == "keep" or min(lengths) >= min(size, samples)
 
 
-@given(
-    training=st.lists(sizes, min_size=1, max_size=3),
-    validation=st.none() | st.lists(sizes, min_size=1, max_size=3),
-    picks=st.lists(st.integers(0, 10_000), max_size=12),
-)
-def test_rows_of_several_parts_are_those_of_one(
-    training: list[int], validation: list[int] | None, picks: list[int]
-) -> None:
-    def part(n: int) -> Split:
-        return Split(torch.rand(n, 2, 3), torch.randint(5, (n,)))
+def test_the_default_keeps_hashes_and_other_values_change_them() -> None:
+    def run(**budget: object) -> RunSpec:
+        return RunSpec({}, {}, {}, {}, Budget(rounds=1, local_steps=1, **budget), 0)
 
-    own, fixed = [part(n) for n in training], None if validation is None else [part(n) for n in validation]
-    samples = Samples(own, fixed)
-    everything = [*own, *(fixed or [])]
-    joined = [torch.cat([getattr(each, axis) for each in everything]) for axis in "xy"]
-    rows = torch.tensor(picks, dtype=torch.int64) % len(joined[0])
-    for shape in ((-1,), (1, 1, -1)):
-        x, y = samples[rows.reshape(shape)]
-        assert torch.equal(x, joined[0][rows.reshape(shape)])
-        assert torch.equal(y, joined[1][rows.reshape(shape)])
+    assert "last_batch" not in run(last_batch="keep").as_dict()["budget"]
+    assert run(last_batch="drop").as_dict()["budget"]["last_batch"] == "drop"
+    assert len({run(last_batch=last).hash for last in ("keep", "drop", "merge")}) == 3
 
 
-def test_mapped_files_are_looked_up_where_they_are(tmp_path: Path) -> None:
-    """Other rows are not read: a file far larger than what is there of it is no hindrance."""
-    rows = 2**26  # of 1 KiB: 64 GiB, hardly any of them on disk
-    with (tmp_path / "x").open("wb") as file:
-        file.truncate(rows * 2**10)
-    mapped = np.memmap(tmp_path / "x", np.uint8, "r+", shape=(rows, 2**10))
-    mapped[3], mapped[-1] = 5, 7
-    x, y = torch.from_numpy(mapped), torch.zeros(1).expand(rows, 1)
-    half = rows // 2
-    clients = tuple(
-        Client(name, Split(x[:half], y[:half]), validation=Split(x[half:], y[half:])) for name in ("a", "b")
-    )
-    samples = Samples([each.train for each in clients], [each.validation for each in clients if each.validation])
-    found, _ = samples[torch.tensor([3, half + 3, 2 * rows - 1, 2 * half])]
-    assert found[:, 0].tolist() == [5, 5, 7, 0]
+def test_the_last_mini_batch_of_equal_batches_is_not_chosen() -> None:
+    with pytest.raises(SpecError, match="last_batch = 'drop': batches already drops the rest"):
+        Budget(rounds=1, local_epochs=1, batches=3, last_batch="drop")
+    with pytest.raises(SpecError, match="last_batch = 'dropp': did you mean 'drop'"):
+        Budget(rounds=1, local_epochs=1, last_batch="dropp")
