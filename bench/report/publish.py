@@ -73,7 +73,14 @@ def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
         interval=section.interval,
         weights=section.weights,
         profile=study.profile,
-        searched=tuple(search_cost.described(study.methods, _names(section), len(study.seeds))),
+        searched=tuple(
+            search_cost.described(
+                study.methods,
+                _names(section),
+                len(study.seeds),
+                {method: settings[method].settings for method in section.methods},
+            )
+        ),
     )
     return build(spec, settings, study.printed(section))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.report import learning_curves
 from bench.report.scores import Record, run_mean
-from bench.report.tables import compare
+from bench.report.tables.rank_tests import rank_table
 from bench.report.tables.table import Table, titled
 from bench.spec import (
     AlphaSection,
@@ -84,7 +84,7 @@ def ranks(figure: RanksSection, table: Table, stem: Path) -> list[Path]:
 
     title = titled(figure.title, table.synthetic, table.spec.profile)
     stamped = f"PARTIAL: {title}" if table.partial else title
-    return critical_difference(compare.ranks(table), stem, title=stamped, block=table.spec.block)
+    return critical_difference(rank_table(table), stem, title=stamped, block=table.spec.block)
 
 
 def _clients(figure: HeatmapSection | ClientsSection, table: Table, stem: Path) -> list[Path]:

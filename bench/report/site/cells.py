@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from bench.report.scores import HEADINGS
 from bench.report.site.totals import tally
-from bench.report.tables import render
+from bench.report.tables.cell_text import Shown, digits, shown
 from bench.report.tables.table import Cell, Table
 
 
@@ -15,7 +15,7 @@ class ShownCell(NamedTuple):
 
     cell: Cell
     checkpoint: str
-    shown: render.Shown
+    shown: Shown
 
 
 def shown_cells(table: Table) -> list[ShownCell]:
@@ -60,4 +60,4 @@ def caption(table: Table, of: Literal["all", "clients"] = "all") -> str:
 
 
 def _shown(table: Table, cell: Cell) -> ShownCell:
-    return ShownCell(cell, HEADINGS[cell.checkpoint], render.shown(cell, render.digits(table, cell)))
+    return ShownCell(cell, HEADINGS[cell.checkpoint], shown(cell, digits(table, cell)))

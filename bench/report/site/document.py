@@ -24,7 +24,8 @@ from bench.report.site.content import Exhibit, Page
 from bench.report.site.interval_plot import IntervalPlot
 from bench.report.site.totals import VERDICTS, counted, tally, totals
 from bench.report.tables import render
-from bench.report.tables.compare import reach
+from bench.report.tables.cell_text import summary
+from bench.report.tables.verdicts import reach
 from bench.types import SpecError
 
 OVERVIEW = "index.html"
@@ -64,7 +65,7 @@ def _document(template: str, pages: Sequence[Page], **more: Any) -> str:
             totals=totals,
             counted_exhibits=counted,
             lines=shown_cells,
-            summary=render.summary,
+            summary=summary,
             caption=caption,
             by_client=cells_by_client,
             interval_plot=IntervalPlot.of,

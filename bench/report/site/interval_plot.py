@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.report.tables.compare import reach
 from bench.report.tables.table import Cell, Table
+from bench.report.tables.verdicts import reach
 
 WIDTH, MARGIN = 190, 9  # the margins leave room for half a tick's number
 

@@ -1,7 +1,7 @@
-"""How far printed results hold in ours, over plain numbers: cells, conclusions, and the order of methods.
+"""Counts of agreement between printed results and ours: cells, conclusions, and the order of methods.
 
-Higher is better. An absent radius (None) counts as 0 where a cell is compared with its printed self, and says nothing
-where one method is compared with another.
+The functions take plain numbers; higher is better. A missing radius (None) counts as 0 where a cell is compared with
+its printed number. Where two methods are compared, a missing radius means that neither beats the other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import scipy
 
-# Sums of decimals such as 0.72 + 0.03 miss their value in the last bit; on the border a cell agrees and beats none.
+# Sums of decimals such as 0.72 + 0.03 miss their value in the last bit. On the border a cell agrees and beats none.
 BORDER = 1e-12
 
 Conclusion = tuple[str, str]
@@ -20,14 +20,14 @@ Conclusion = tuple[str, str]
 
 
 class Held(NamedTuple):
-    """``hold`` ``of`` so many."""
+    """``hold`` cases out of ``of`` hold."""
 
     hold: int
     of: int
 
 
 class RankCorrelation(NamedTuple):
-    """Spearman's rho and Kendall's tau-b of two orders of ``methods`` methods; 1 is the same order."""
+    """Spearman's rho and Kendall's tau-b of two orders of ``methods`` methods; 1 means the same order."""
 
     spearman: float
     kendall: float
@@ -35,12 +35,12 @@ class RankCorrelation(NamedTuple):
 
 
 def agrees(ours: float, radius: float | None, printed: float, printed_radius: float | None) -> bool:
-    """Whether ours lies within the joint interval: the distance of the means is at most the sum of both radii."""
+    """Return whether the distance of the means is at most the sum of both radii."""
     return abs(ours - printed) <= (radius or 0.0) + (printed_radius or 0.0) + BORDER
 
 
 def within(cells: Iterable[tuple[float | None, float | None, float, float | None]]) -> Held:
-    """How many cells (ours, radius, printed, printed radius) agree; a cell without a number of ours does not."""
+    """Count the cells (ours, radius, printed, printed radius) that agree; a cell without a number does not."""
     verdicts = [
         ours is not None and agrees(ours, radius, printed, printed_radius)
         for ours, radius, printed, printed_radius in cells
@@ -49,7 +49,7 @@ def within(cells: Iterable[tuple[float | None, float | None, float, float | None
 
 
 def beats(mean: float | None, radius: float | None, other: float | None, other_radius: float | None) -> bool:
-    """The asterisk of FENDA-FL's Tables 2-4: mean - radius > other + other radius; never without intervals."""
+    """Return whether mean - radius > other + other radius (asterisks of FENDA-FL, Tables 2 to 4)."""
     if mean is None or radius is None or other is None or other_radius is None:
         return False
     return mean - radius > other + other_radius + BORDER
@@ -58,9 +58,9 @@ def beats(mean: float | None, radius: float | None, other: float | None, other_r
 def conclusions(
     means: Mapping[str, float], radii: Mapping[str, float | None] | None = None, over: str | None = None
 ) -> set[Conclusion]:
-    """Every (A, B) where method A beats method B: by the mean alone, or with ``radii`` as :func:`beats` says.
+    """Return every (A, B) where method A beats method B: by the mean alone, or with ``radii`` by :func:`beats`.
 
-    With ``over`` only those about that method, e.g. silo. Equal means are no conclusion.
+    With ``over``, return only those about that method, e.g. Silo. Equal means give no conclusion.
     """
     return {
         (a, b)
@@ -71,12 +71,12 @@ def conclusions(
 
 
 def held(printed: Set[Conclusion], ours: Set[Conclusion]) -> Held:
-    """How many of the printed conclusions ours draw too."""
+    """Count the printed conclusions that ours support too."""
     return Held(len(printed & ours), len(printed))
 
 
 def rank_correlation(ours: Mapping[str, float], printed: Mapping[str, float]) -> RankCorrelation | None:
-    """How alike two orders of the methods in both are; None for fewer than three, or where one has all alike."""
+    """Return the correlation of two orders of the methods in both; None for fewer than three, or for all ties."""
     both = [method for method in printed if method in ours]
     left, right = [ours[method] for method in both], [printed[method] for method in both]
     if len(both) < 3 or len(set(left)) < 2 or len(set(right)) < 2:

@@ -1,7 +1,6 @@
-"""A table from records: one row per method, one cell per checkpoint rule, the printed number beside ours.
+"""Tables built from records: one row per method, one cell per checkpoint rule, with the printed number beside ours.
 
-A cell is the mean over clients in each run, then the mean over runs, as FENDA-FL's results are averaged; a
-:class:`TableSpec` may ask for something else.
+By default a cell is the mean over clients in each run, then the mean over runs, as FENDA-FL averages its results.
 """
 
 from __future__ import annotations
@@ -10,22 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bench.report.scores import Record
-from bench.report.tables import compare, footnotes, values
+from bench.report.tables import footnotes, values
+from bench.report.tables.comparison_notes import comparison_notes
 from bench.report.tables.table import Cell, Table, TableSpec
+from bench.report.tables.verdicts import judge
 from bench.spec import Number
 from bench.types import Chosen, SpecError, nearest
 
 
 def build(spec: TableSpec, chosen: Mapping[str, Chosen], printed: Iterable[Number] = ()) -> Table:
-    """The table of ``chosen`` settings by method key, beside ``printed`` numbers unless our own are synthetic.
+    """Return the table of ``chosen`` settings by method key, beside ``printed`` numbers unless ours are synthetic.
 
-    Raises :class:`SpecError` for a row whose method was not chosen, a score the records do not hold, records of
-    different clients, and a printed number that belongs to no cell.
+    Raise :class:`SpecError` for a row without a chosen setting, a score that the records do not hold, records of
+    different clients, and a printed number without a cell.
     """
     for row in spec.rows:
         if row.of not in chosen:
             hint = nearest(row.of, chosen)
-            raise SpecError(f"table {spec.id}: row {row.method}: nothing chosen for {row.of!r}: {hint}")
+            raise SpecError(f"table {spec.id}: row {row.method}: no setting was chosen for {row.of!r}: {hint}")
     used = {row.of: chosen[row.of] for row in spec.rows}
     records = [record for choice in used.values() for record in choice.records if record is not None]
     clients, unscored = _clients(spec, records)
@@ -36,14 +37,14 @@ def build(spec: TableSpec, chosen: Mapping[str, Chosen], printed: Iterable[Numbe
         for cell in values.cells(spec, row, Cell(row.method, checkpoint), chosen, len(clients), unscored)
     ]
     synthetic = any(record["synthetic"] for record in records)
-    cells = compare.judge(spec, _beside(spec, cells, clients, () if synthetic else printed))
+    cells = judge(spec, _beside(spec, cells, clients, () if synthetic else printed))
     table = Table(spec, tuple(cells), clients, synthetic)
-    made = footnotes.made(spec, used, clients, unscored)
-    return replace(table, foot=(*made, *compare.remarks(table), *spec.notes))
+    computed = footnotes.computed(spec, used, clients, unscored)
+    return replace(table, footnotes=(*computed, *comparison_notes(table), *spec.notes))
 
 
 def _clients(spec: TableSpec, records: Sequence[Record]) -> tuple[tuple[str, ...], frozenset[int]]:
-    """The names of the clients, and the numbers of those without test samples."""
+    """Return the names of the clients, and the numbers of those without test samples."""
     seen = {(tuple(record["clients"]), tuple(record["test_sizes"])) for record in records}
     if len({names for names, _ in seen}) > 1 or len({tuple(map(bool, sizes)) for _, sizes in seen}) > 1:
         one, other = sorted(seen, key=str)[:2]
@@ -53,7 +54,7 @@ def _clients(spec: TableSpec, records: Sequence[Record]) -> tuple[tuple[str, ...
 
 
 def _beside(spec: TableSpec, cells: Sequence[Cell], clients: Sequence[str], printed: Iterable[Number]) -> list[Cell]:
-    """``cells`` with the printed numbers put beside them."""
+    """Return ``cells`` with their printed numbers."""
     numbered = {"all": "all"} | {str(number): str(number) for number in range(len(clients))}
     numbered |= {name: str(number) for number, name in enumerate(clients)}
     known = {(cell.method, cell.checkpoint) for cell in cells}
@@ -64,7 +65,7 @@ def _beside(spec: TableSpec, cells: Sequence[Cell], clients: Sequence[str], prin
             hint = nearest(place, (" ".join(each) for each in known))
             raise SpecError(f"table {spec.id}: printed number for {place!r} has no cell: {hint}")
         if entry.client not in numbered:
-            if not clients:  # without a record nobody knows them
+            if not clients:  # without a record the clients are unknown
                 continue
             raise SpecError(
                 f"table {spec.id}: printed number for {place!r} on client {entry.client!r}: "
@@ -72,7 +73,7 @@ def _beside(spec: TableSpec, cells: Sequence[Cell], clients: Sequence[str], prin
             )
         key = (entry.method, entry.checkpoint, numbered[entry.client])
         if key in numbers:
-            raise SpecError(f"table {spec.id}: two printed numbers for {place!r}; keep one")
+            raise SpecError(f"table {spec.id}: {place!r} has two printed numbers; keep one")
         numbers[key] = entry
     return [
         replace(cell, printed=number.value, printed_ci95=number.ci95)

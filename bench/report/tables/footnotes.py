@@ -1,4 +1,4 @@
-"""The lines below a table that say how its numbers came about."""
+"""Footnotes of a table that say how its numbers were computed."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from bench.report.tables.table import TableSpec
 from bench.types import Chosen
 
 COUNTED = {
-    "parameters": "trained numbers of a model",
-    "floats_up": "floats that a client sends each round, mean over clients and rounds",
-    "floats_down": "floats that a client receives each round, mean over clients and rounds",
+    "parameters": "trained parameters of a model",
+    "floats_up": "floats uploaded per client and round, mean over clients and rounds",
+    "floats_down": "floats downloaded per client and round, mean over clients and rounds",
 }
 
 
-def made(
+def computed(
     spec: TableSpec, used: Mapping[str, Chosen], clients: Sequence[str], unscored: Collection[int]
 ) -> Iterator[str]:
-    """How the numbers were chosen, averaged and spread."""
+    """Yield how the settings were chosen, what they cost, and how the numbers were averaged.
+
+    ``used`` are the chosen settings by method key, ``unscored`` the numbers of the clients without test samples.
+    """
     names = {row.of: row.method for row in reversed(spec.rows)}
     yield _chosen(used, names)
     yield from spec.searched
-    travels = [
-        f"{names[key]} {' / '.join(f'{_travelled(choice, way):,.0f}' for way in ('up', 'down'))}"
+    costs = [
+        f"{names[key]} {' / '.join(f'{_communicated(choice, way):,.0f}' for way in ('up', 'down'))}"
         for key, choice in used.items()
         if any(choice.records)
     ]
-    yield f"Travels (floats up / down, each client and round): {'; '.join(travels)}."
+    yield f"Communication cost (floats uploaded / downloaded per client and round): {'; '.join(costs)}."
     by_seeds: dict[tuple[int, ...], list[str]] = {}
     for key, choice in used.items():
         by_seeds.setdefault(choice.seeds, []).append(names[key])
@@ -38,18 +41,18 @@ def made(
         yield f"Seeds{whose}: {listed(seeds)}."
     if any(learning_curves.ORACLE in row.checkpoints for row in spec.rows):
         yield (
-            f"{learning_curves.ORACLE}: the round with the highest mean over clients of the test score, as the paper "
-            f"picks it; test samples choose, which makes it too good. {learning_curves.VALIDATED}: the round with the "
-            f"lowest validation loss, of those tested."
+            f"{learning_curves.ORACLE}: the round with the highest mean test score over clients, as in the paper; test "
+            f"samples select the round, so the result is optimistic. {learning_curves.VALIDATED}: the tested round "
+            f"with the lowest validation loss."
         )
     yield from _spread(spec, {len(choice.seeds) for choice in used.values()})
     if unscored:
-        yield f"Not scored, for want of test samples: {', '.join(clients[number] for number in sorted(unscored))}."
+        yield f"Not scored, because they have no test samples: {', '.join(clients[each] for each in sorted(unscored))}."
     yield from _undefined(spec, used, clients)
 
 
 def listed(seeds: Collection[int]) -> str:
-    """Seeds in ascending order, three or more in a row as a range: "8, 10 to 12"; counted when more than ten."""
+    """Return seeds in ascending order, three or more in a row as a range: "8, 10 to 12"; more than ten are counted."""
     rows: list[list[int]] = []
     for seed in sorted(seeds):
         if rows and seed == rows[-1][-1] + 1:
@@ -63,31 +66,31 @@ def listed(seeds: Collection[int]) -> str:
 def _chosen(used: Mapping[str, Chosen], names: Mapping[str, str]) -> str:
     rules = sorted({choice.rule for choice in used.values()})
     common = set.intersection(*(set(_items(choice)) for choice in used.values()))
-    everywhere = f", all with {_settings(common).rstrip()}" if common else ""
-    settings = (
-        f"{names[key]} {_settings(set(_items(choice)) - common)}({choice.settings} searched)"
-        for key, choice in used.items()
-    )
-    return f"Selection rule: {', '.join(rules)}. Chosen settings{everywhere}: {'; '.join(settings)}."
+    own = {names[key]: _settings(set(_items(choice)) - common) for key, choice in used.items()}
+    shared = [f"{_settings(common)} for all methods"] if common else []
+    chosen = "; ".join(shared + [f"{name} {text}" for name, text in own.items() if text]) or "none"
+    return f"Selection rule: {', '.join(rules)}. Chosen settings: {chosen}."
 
 
 def _items(choice: Chosen) -> Iterator[tuple[str, Any]]:
-    """Names and values; a list stands for itself as text."""
+    """Yield names and values; a list becomes its text, so that items are hashable."""
     return ((name, str(value) if isinstance(value, list) else value) for name, value in choice.hyperparameters.items())
 
 
 def _settings(values: Collection[tuple[str, Any]]) -> str:
-    shown = (f"{name} = {value:g}" if isinstance(value, float | int) else f"{name} = {value}" for name, value in
-             sorted(values))  # fmt: skip
-    return ", ".join(shown) + " " * bool(values)
+    shown = (
+        f"{name} = {value:g}" if isinstance(value, float | int) else f"{name} = {value}"
+        for name, value in sorted(values)
+    )
+    return ", ".join(shown)
 
 
-def _travelled(choice: Chosen, way: str) -> float:
+def _communicated(choice: Chosen, way: str) -> float:
     return statistics.mean([record["communication"][way] for record in choice.records if record is not None])
 
 
 def _spread(spec: TableSpec, runs: Collection[int]) -> Iterator[str]:
-    """What a number is, and what stands behind its ±."""
+    """Yield what a number is, and what its ± means."""
     if spec.value in COUNTED:
         yield f"Shown: {COUNTED[spec.value]}."
         return
@@ -96,33 +99,35 @@ def _spread(spec: TableSpec, runs: Collection[int]) -> Iterator[str]:
         return
     if spec.value == "participation":
         yield (
-            f"Shown: share of clients whose median {spec.metric} over runs is better than that of training alone "
+            f"Shown: share of clients whose median {spec.metric} over runs is better than with training alone "
             f"({spec.against[0]}) and than with {spec.against[1]}."
         )
         return
-    weighted = " weighted by test samples" if spec.weights == "test_size" else ""
+    weighted = ", weighted by test samples," if spec.weights == "test_size" else ""
     yield f"Averaging: {spec.metric}, mean over clients{weighted} in each run, then {spec.center} over runs."
     for n in sorted(runs):
         if n < 2:
-            yield "Spread: none, an interval needs at least two runs."
+            yield "Spread: none; an interval needs at least two runs."
             continue
         match spec.interval:
             case "t":
+                freedom = "1 degree" if n == 2 else f"{n - 1} degrees"
                 yield (
-                    f"Spread: ± is the radius of the 95 % t interval over {n} runs ({n - 1} degrees of freedom); "
-                    f"the radius of a normal interval is {statistics.normal_share(n):.3f} times that."
+                    f"Spread: ± is the radius of the 95 % t interval over {n} runs ({freedom} of freedom); the "
+                    f"radius of the normal interval is {statistics.normal_share(n):.3f} times as large."
                 )
             case "normal":
                 yield (
-                    f"Spread: ± is 1.96 standard deviations over the root of {n} runs, a normal interval; the t "
-                    f"interval's radius is {1 / statistics.normal_share(n):.3f} times that."
+                    f"Spread: ± is the radius of the 95 % normal interval, 1.96 standard deviations divided by the "
+                    f"square root of {n} runs; the radius of the t interval is "
+                    f"{1 / statistics.normal_share(n):.3f} times as large."
                 )
             case "bootstrap":
-                yield f"Spread: ± is half the 95 % bootstrap interval of the {spec.center} over {n} runs."
+                yield f"Spread: ± is half the width of the 95 % bootstrap interval of the {spec.center} over {n} runs."
 
 
 def _undefined(spec: TableSpec, used: Mapping[str, Chosen], clients: Sequence[str]) -> Iterator[str]:
-    """Where the metric could not be computed, with the number of scores left out."""
+    """Yield the clients on which the metric could not be computed, with the number of scores left out."""
     if spec.value in COUNTED:
         return
     scores: dict[tuple[str, int], list[float | None]] = {}
@@ -135,4 +140,4 @@ def _undefined(spec: TableSpec, used: Mapping[str, Chosen], clients: Sequence[st
     for (metric, client), values in sorted(scores.items()):
         if None in values:
             count = f"{values.count(None)} of {len(values)} scores"
-            yield f"{metric} is undefined on {clients[client]} in {count}; left out of the means."
+            yield f"{metric} is undefined on {clients[client]} in {count}, which the means leave out."

@@ -1,7 +1,6 @@
-"""Tables side by side: columns are data sets, beside them the mean ranks over them and the rank tests.
+"""Joint tables: columns are the tables of several data sets, with mean ranks over them and rank tests.
 
-A column that is not there is missing: nothing is averaged or ranked around it, unless the table is asked for as partial
-and says so.
+Without all columns there are no ranks, unless a partial table is asked for, which says so in its title.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from bench.report.ranks import RankReport, friedman_as_published
-from bench.report.tables import compare
+from bench.report.tables.comparison_notes import comparison_notes
+from bench.report.tables.rank_tests import rank_table
 from bench.report.tables.table import Cell, Row, Table, TableSpec
 from bench.spec import JointSection
 from bench.types import SilobenchError, SpecError, nearest
@@ -25,10 +25,10 @@ def join(
     *,
     partial: bool = False,
 ) -> Table:
-    """The joint table of ``columns``: by id the tables it asks for, or in words why one is not there.
+    """Return the joint table of ``columns``: by id its tables, or the reason why one is missing.
 
-    Cells are those of the tables, verdicts included. Raises :class:`SpecError` for tables of different kinds, and for
-    a row that none of them has.
+    Cells are those of the tables, verdicts included. Raise :class:`SpecError` for tables of different kinds, and for a
+    row that none of them has.
     """
     made = [table for column in section.columns if isinstance(table := columns[column.table], Table)]
     spec = _spec(section, made)
@@ -39,7 +39,7 @@ def join(
     labels = tuple(column.label for column in section.columns)
     table = Table(spec, tuple(cells), labels, any(each.synthetic for each in made), partial=partial and _holes(cells))
     table = replace(table, cells=tuple(_with_ranks(table, printed_ranks or {})))
-    return replace(table, foot=(*_foot(section, columns, table), *section.notes))
+    return replace(table, footnotes=(*_footnotes(section, columns, table), *section.notes))
 
 
 def _spec(section: JointSection, made: list[Table]) -> TableSpec:
@@ -49,7 +49,7 @@ def _spec(section: JointSection, made: list[Table]) -> TableSpec:
             raise SpecError(f"joint table {section.id}: no table has the row {method!r}: {nearest(method, known)}")
     kinds = {(table.spec.sign, table.spec.value, table.spec.profile) for table in made}
     if len(kinds) > 1:
-        raise SpecError(f"joint table {section.id}: its tables show values of different kinds; join one kind only")
+        raise SpecError(f"joint table {section.id}: its tables show values of different kinds; join tables of one kind")
     last = {method: row.checkpoints[-1] for method, row in known.items()}
     rows = tuple(Row(method, method, checkpoints=(section.checkpoint or last.get(method, "local"),))
                  for method in section.rows)  # fmt: skip
@@ -90,9 +90,9 @@ def _holes(cells: list[Cell]) -> bool:
 
 
 def _with_ranks(table: Table, printed: Mapping[str, float]) -> Iterator[Cell]:
-    """The cells, those over all data sets with mean ranks, or saying that there are none."""
+    """Yield the cells; those over all data sets get their mean rank, or the note "not ranked"."""
     try:
-        report: RankReport | None = compare.ranks(table)
+        report: RankReport | None = rank_table(table)
     except SilobenchError:
         report = None
     mean = dict(zip(report.methods, report.average, strict=True)) if report else {}
@@ -106,19 +106,19 @@ def _with_ranks(table: Table, printed: Mapping[str, float]) -> Iterator[Cell]:
             yield replace(cell, state="missing", note="not ranked", printed=printed.get(cell.method))
 
 
-def _foot(section: JointSection, columns: Mapping[str, Table | str], table: Table) -> Iterator[str]:
+def _footnotes(section: JointSection, columns: Mapping[str, Table | str], table: Table) -> Iterator[str]:
     shown = []
     for column in section.columns:
         found = columns[column.table]
         shown.append(f"{column.label} is {column.table}" + (f" (missing: {found})" if isinstance(found, str) else ""))
-    yield f"Columns: {'; '.join(shown)}. How their numbers came about is said below those tables."
-    yield from compare.remarks(table)
+    yield f"Columns: {'; '.join(shown)}. The footnotes of these tables say how their numbers were computed."
+    yield from comparison_notes(table)
     if section.as_published:
         yield from _as_published(table)
 
 
 def _as_published(table: Table) -> Iterator[str]:
-    """PLayer-FL's Friedman test, over the same numbers."""
+    """Yield the footnote on PLayer-FL's Friedman test over the same numbers."""
     by_method = [
         [cell.mean for cell in table.cells if cell.method == row.method and cell.client != "all"]
         for row in table.spec.rows
@@ -133,6 +133,6 @@ def _as_published(table: Table) -> Iterator[str]:
     except SilobenchError:
         return
     yield (
-        f"As published (Friedman's test with data sets for methods, which says that data sets differ in difficulty): "
+        f"As published (Friedman's test with data sets in the place of methods; it tests whether data sets differ): "
         f"chi2({len(whole) - 1}) = {chi2:.2f}, p = {p:.3g}."
     )

@@ -1,21 +1,28 @@
-"""How hard a study looked for the settings it shows: searches, their budgets, and what they cost in runs."""
+"""Footnotes on the search for settings: kinds of search, their budgets, and the number of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from bench.spec import Method
+from bench.sweep.search import STARTUP_TRIALS
 
 KINDS = {
-    "grid": "every setting of a grid",
+    "grid": "all settings of a grid",
     "random": "settings drawn at random",
-    "tpe": "settings drawn by TPE",
-    "halving": "settings drawn at random, the worse of them dropped on the way",
+    "tpe": "settings proposed by TPE",
+    "halving": "settings drawn at random, with successive halving",
 }
 
 
-def described(methods: Mapping[str, Method], names: Mapping[str, str], seeds: int) -> Iterator[str]:
-    """The searches behind a table in words; ``names`` are what it calls each of the ``methods``, by key."""
+def described(
+    methods: Mapping[str, Method], names: Mapping[str, str], seeds: int, recorded: Mapping[str, int] | None = None
+) -> Iterator[str]:
+    """Yield the footnotes on the searches behind a table.
+
+    ``names`` are the table's names of its ``methods``, by key; ``recorded`` counts the settings whose runs are all on
+    record.
+    """
     tried = {key: methods[key].tried for key in names}
     runs = f"{sum(tried.values()) * seeds:,} runs over {seeds} seed{'s' * (seeds > 1)}"
     searched = [key for key in names if methods[key].axes]
@@ -24,10 +31,18 @@ def described(methods: Mapping[str, Method], names: Mapping[str, str], seeds: in
         return
     by_kind: dict[str, list[str]] = {}
     for key in searched:
-        by_kind.setdefault(methods[key].search.kind, []).append(f"{names[key]} {tried[key]}")
-    kinds = "; ".join(f"{KINDS[kind]} ({', '.join(each)})" for kind, each in by_kind.items())
+        by_kind.setdefault(_kind(methods[key]), []).append(f"{names[key]} {tried[key]}")
+    kinds = "; ".join(f"{kind} ({', '.join(each)})" for kind, each in by_kind.items())
     counts = {tried[key] for key in searched}
-    equal = "an equal budget" if len(counts) == 1 else f"no equal budget: {min(counts)} to {max(counts)} settings"
+    budgets = "equal budgets" if len(counts) == 1 else f"unequal budgets, {min(counts)} to {max(counts)} settings"
     given = [names[key] for key in names if key not in searched]
     rest = f" Not searched: {', '.join(given)}." if given else ""
-    yield f"Search: {kinds}; {equal}.{rest} Cost: {runs}, those not chosen included."
+    yield f"Search: {kinds}; {budgets}.{rest} Cost: {runs}, including settings that were not chosen."
+    partly = [f"{names[key]} {n} of {tried[key]}" for key, n in (recorded or {}).items() if 0 < n < tried.get(key, 0)]
+    if partly:
+        yield f"Not all settings are on record ({', '.join(partly)}); the best of those on record is chosen."
+
+
+def _kind(method: Method) -> str:
+    """Return the kind of search; TPE without a trial beyond its start-up only draws at random."""
+    return KINDS["random" if method.search.kind == "tpe" and method.tried <= STARTUP_TRIALS else method.search.kind]

@@ -164,7 +164,7 @@ class Table:
     cells: tuple[Cell, ...]
     clients: tuple[str, ...]
     synthetic: bool
-    foot: tuple[str, ...] = ()
+    footnotes: tuple[str, ...] = ()
     partial: bool = False
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bench.report.figures import heatmaps, line_plots, study_figures
-from bench.report.tables import compare
+from bench.report.tables import rank_tests
 from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
 from bench.spec import (
@@ -146,7 +146,7 @@ class TestDrawn:
     def test_a_diagram_of_ranks_is_over_the_clients(self, table, tmp_path):
         section = RanksSection(id="r", kind="cd", title="R", table="f")
         assert len(study_figures.ranks(section, table(), tmp_path / "r")) == 2
-        assert compare.ranks(table()).blocks == 2
+        assert rank_tests.rank_table(table()).blocks == 2
         broken = replace(table(), cells=tuple(replace(cell, mean=None, state="missing") for cell in table().cells))
         with pytest.raises(SilobenchError, match="rank tests need every run"):
             study_figures.ranks(section, broken, tmp_path / "r")

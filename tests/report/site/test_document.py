@@ -39,7 +39,7 @@ def test_a_report_repeats_byte_for_byte(exhibit, tmp_path):
 
 
 def test_pages_answer_escape_names_and_load_nothing(exhibit, tmp_path):
-    overview, paper = document.write([Page("paper", HOSTILE, (exhibit,)), Page("none", "None")], tmp_path)
+    overview, paper, _ = document.write([Page("paper", HOSTILE, (exhibit,)), Page("none", "None")], tmp_path)
     text = overview.read_text()
     assert "<b>1 of 1</b> cells agree" in text
     assert 'Without records: <a href="none.html">none</a>' in text
@@ -47,4 +47,4 @@ def test_pages_answer_escape_names_and_load_nothing(exhibit, tmp_path):
         text = file.read_text()
         assert HOSTILE not in text
         assert 'src="http' not in text
-        assert "default-src 'none'" in text
+        assert "default-src &#39;none&#39;" in text

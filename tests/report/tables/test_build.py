@@ -58,7 +58,7 @@ def test_undefined_scores_are_left_out_and_counted(choice):
     assert table.cell("FedAvg", "local").mean == pytest.approx(0.7)
     assert table.cell("FedAvg", "local", "1").state == "undefined"
     # Two checkpoints of two runs.
-    assert "accuracy is undefined on south in 4 of 4 scores; left out of the means." in table.foot
+    assert "accuracy is undefined on south in 4 of 4 scores, which the means leave out." in table.footnotes
 
 
 def test_a_metric_defined_nowhere_is_no_number(choice):
@@ -73,8 +73,8 @@ def test_a_client_without_test_samples_is_not_scored(record, choice):
     table = build(spec(columns="clients"), {"fedavg": choice(run, run)}, printed)
     assert table.cell("FedAvg", "local").mean == pytest.approx(0.6)
     assert table.cell("FedAvg", "local", "1").verdict == "not scored"
-    assert "Agreement: 1 of 1 cells agree (1 more have no test samples)." in table.foot
-    assert "Not scored, for want of test samples: south." in table.foot
+    assert "Agreement: 1 of 1 cells agree (1 more have no test samples)." in table.footnotes
+    assert "Not scored, because they have no test samples: south." in table.footnotes
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,16 @@ def test_no_printed_number_stands_beside_synthetic_data(record, choice):
         assert {cell.printed} == beside
 
 
-def test_the_foot_tells_how_the_numbers_were_made(choice):
+def test_footnotes_say_how_the_numbers_were_computed(choice):
     chosen = {
         "fedavg": choice([0.6, 0.8], [0.5, 0.7], lr=0.1, weight_decay=0.01),
         "fedprox": choice([0.6, 0.8], [0.5, 0.7], [0.5, 0.7], settings=6, lr=0.001, mu=0.1, weight_decay=0.01),
     }
     rows = (Row("FedAvg", "fedavg"), Row("FedProx", "fedprox"))
-    foot = build(spec(*rows, notes=("Read the README.",)), chosen).foot
+    foot = build(spec(*rows, notes=("Read the README.",)), chosen).footnotes
     assert foot[0] == (
-        "Selection rule: best-val. Chosen settings, all with weight_decay = 0.01: "
-        "FedAvg lr = 0.1 (5 searched); FedProx lr = 0.001, mu = 0.1 (6 searched)."
+        "Selection rule: best-val. Chosen settings: weight_decay = 0.01 for all methods; FedAvg lr = 0.1; "
+        "FedProx lr = 0.001, mu = 0.1."
     )
     assert "Seeds (FedAvg): 2021, 2022." in foot
     assert "Seeds (FedProx): 2021 to 2023." in foot
@@ -181,7 +181,7 @@ def test_wrong_tables_are_refused_in_one_line(record, choice):
     half["scores"] = [score for score in half["scores"] if score[2] == 0]
     cases = [
         (lambda: build(spec(Row("FedAvg", "fedavgg")), {"fedavg": fedavg}), "did you mean 'fedavg'"),
-        (lambda: build(spec(), {"fedavg": fedavg}, [number, number]), "two printed numbers for 'FedAvg local'"),
+        (lambda: build(spec(), {"fedavg": fedavg}, [number, number]), "'FedAvg local' has two printed numbers"),
         (lambda: build(spec(), {"fedavg": fedavg}, [replace(number, method="FedAvgg")]), "did you mean 'FedAvg local'"),
         (lambda: build(spec(), {"fedavg": choice([0.6, 0.8], other)}), "records of different clients"),
         (lambda: build(spec(), {"fedavg": choice(half)}), "hold no global accuracy on client 1"),
@@ -206,7 +206,7 @@ def test_tables_and_figures_never_load_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_foot_says_what_travels(record):
+def test_footnotes_give_the_communication_cost(record):
     chosen = {"a": Chosen("a", "best-val", {"lr": 0.1}, (record([0.5, 0.7]), record([0.6, 0.8])), (1, 2), 1, 0.1)}
     table = build(TableSpec("t", "T", "d", "accuracy", (Row("A", "a"),)), chosen)
-    assert "Travels (floats up / down, each client and round): A 14 / 1,400." in table.foot
+    assert "Communication cost (floats uploaded / downloaded per client and round): A 14 / 1,400." in table.footnotes

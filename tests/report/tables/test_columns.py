@@ -9,6 +9,7 @@ import pytest
 from bench.report import statistics
 from bench.report.tables import compare, render
 from bench.report.tables.build import build
+from bench.report.tables.rank_tests import rank_table
 from bench.report.tables.table import Row, TableSpec
 from bench.spec import Number
 from bench.types import SilobenchError, SpecError
@@ -87,7 +88,7 @@ class TestClients:
         table = build(spec(fedavg, replace(silo, compared=False), columns="clients"), chosen, printed)
         assert (table.cell("FedAvg", "local", "0").verdict, table.cell("Silo", "local", "0").verdict) == ("agrees", "")
         assert table.cell("Silo", "local", "0").printed == 0.3
-        assert any(line.startswith("Agreement: 1 of 1 cells agree") for line in table.foot)
+        assert any(line.startswith("Agreement: 1 of 1 cells agree") for line in table.footnotes)
 
     def test_a_printed_client_that_is_none_is_named(self, chosen):
         with pytest.raises(SpecError, match="on client 'noth': did you mean 'north'"):
@@ -107,7 +108,7 @@ class TestValues:
         assert cell.mean == pytest.approx(0.15**2)
         assert (cell.ci95, cell.n_seeds) == (None, 3)
         assert table.spec.sign == -1
-        assert any("variance over clients" in line for line in table.foot)
+        assert any("variance over clients" in line for line in table.footnotes)
 
     def test_participation_counts_clients_better_than_alone_and_with_fedavg(self, choice):
         chosen = {"ditto": choice([0.7, 0.7, 0.7]), "local": choice([0.6, 0.8, 0.6]), "fedavg": choice([0.5, 0.5, 0.7])}
@@ -161,7 +162,7 @@ class TestValues:
         printed = [Number("FedAvg", "local", 152), Number("Silo", "local", 14)]
         table = build(spec(value="parameters", digits=0), chosen, printed)
         assert [cell.verdict for cell in table.cells] == ["off", "agrees"]
-        assert "Agreement: 1 of 2 cells agree." in table.foot
+        assert "Agreement: 1 of 2 cells agree." in table.footnotes
 
     def test_a_record_from_before_they_were_counted_is_refused(self, record, choice):
         chosen = {name: choice(record([0.5, 0.5], parameters=151)) for name in ("fedavg", "local")}
@@ -177,7 +178,7 @@ class TestCenters:
         assert cell.mean == pytest.approx(0.4)
         assert cell.ci95 == statistics.bootstrap([0.2, 0.4, 0.9], "median").radius
         assert cell.normal95 is None
-        assert any("half the 95 % bootstrap interval of the median" in line for line in table.foot)
+        assert any("half the width of the 95 % bootstrap interval of the median" in line for line in table.footnotes)
 
     def test_a_normal_interval(self, choice):
         runs = choice([0.1, 0.3], [0.3, 0.5])
@@ -210,10 +211,10 @@ class TestLosses:
     def test_an_asterisk_is_for_less(self, table):
         assert [cell.above_silo for cell in table.overall] == [True, False]
         assert [cell.printed_above_silo for cell in table.overall] == [True, False]
-        assert any("mean + radius < Silo mean - Silo radius" in line for line in table.foot)
+        assert any("* Better than Silo: the confidence intervals do not overlap." in line for line in table.footnotes)
 
     def test_less_ranks_first_and_orders_hold(self, table):
-        assert list(compare.ranks(table).average) == [1.0, 2.0]
+        assert list(rank_table(table).average) == [1.0, 2.0]
         assert compare.agreement(table).orderings == (1, 1)
 
 
@@ -232,7 +233,7 @@ class TestCurves:
         assert (oracle.mean, twin.mean) == (pytest.approx(0.8), pytest.approx(0.6))
         assert oracle.printed == 0.81
         assert table.cell("APPLE", "best-test (oracle)", "0").mean == 0.9
-        assert any("test samples choose" in line for line in table.foot)
+        assert any("test samples select the round" in line for line in table.footnotes)
         assert "Best test round (oracle)" in render.document(table, "html")
 
     def test_a_table_of_the_oracle_alone_is_titled_so(self, runs):
@@ -253,8 +254,8 @@ class TestProfiles:
         assert {cell.verdict for cell in table.cells} == {""}
         assert compare.agreement(table) is None
         assert table.cell("FedAvg", "local").printed == 0.65
-        assert any(line.startswith("Profile short:") for line in table.foot)
-        assert "Search: none." in table.foot
+        assert any(line.startswith("Profile short:") for line in table.footnotes)
+        assert "Search: none." in table.footnotes
 
 
 def test_a_row_may_have_a_metric_of_its_own(record, choice):

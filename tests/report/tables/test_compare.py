@@ -4,7 +4,9 @@ import pytest
 
 from bench.report.tables import compare
 from bench.report.tables.build import build
+from bench.report.tables.rank_tests import rank_table
 from bench.report.tables.table import Row, TableSpec
+from bench.report.tables.verdicts import verdict
 from bench.spec import Number
 from bench.types import SilobenchError
 
@@ -23,7 +25,7 @@ from bench.types import SilobenchError
     ],
 )
 def test_verdict(ours, radius, printed, printed_radius, silo, printed_silo, expected):
-    assert compare.verdict(ours, radius, printed, printed_radius, silo, printed_silo) == expected
+    assert verdict(ours, radius, printed, printed_radius, silo, printed_silo) == expected
 
 
 ROWS = (
@@ -83,12 +85,12 @@ def test_agreement_by_hand(chosen):
     assert (found.methods, found.orderings) == (4, (4, 6))
     assert found.broken == ("FENDA-FL over Central", "Silo over Central")
     assert any("4 of 6 printed orderings of 4 methods hold (not FENDA-FL over Central, Silo over Central), rank" in line
-               for line in build(SPEC, chosen, numbers).foot)  # fmt: skip
+               for line in build(SPEC, chosen, numbers).footnotes)  # fmt: skip
     # Spearman: rank differences 0, 1, 1, 2 make 1 - 6 * 6 / (4 * 15).
     assert found.correlation.spearman == pytest.approx(0.4)
 
 
-def test_agreement_counts_cells_and_asterisks_and_the_foot_says_so(chosen):
+def test_agreement_counts_cells_and_asterisks_and_the_footnotes_says_so(chosen):
     # Ours against silo .755 +- .064: FedAvg .705 +- .064 below, FENDA .895 +- .064 above by both radii.
     numbers = printed(fedavg_global=0.90, fedavg=0.70, fenda=0.89, silo=0.75, central=0.95)
     table = build(SPEC, chosen, numbers)
@@ -96,9 +98,9 @@ def test_agreement_counts_cells_and_asterisks_and_the_foot_says_so(chosen):
     assert found.cells == (4, 5)  # all but FedAvg's server model
     assert found.asterisks == (1, 2)  # printed: that one and FENDA
     assert any(
-        "4 of 5 cells agree, 0 more are on the same side; 1 of 2 printed asterisks hold;" in t for t in table.foot
+        "4 of 5 cells agree, 0 more are on the same side; 1 of 2 printed asterisks hold;" in t for t in table.footnotes
     )
-    assert any("rank correlation 0.40 (Spearman), 0.33 (Kendall)" in text for text in table.foot)
+    assert any("rank correlation 0.40 (Spearman), 0.33 (Kendall)" in text for text in table.footnotes)
 
 
 def test_a_printed_tie_is_no_ordering_and_our_tie_holds_none(choice, chosen):
@@ -117,7 +119,7 @@ def test_methods_without_a_number_are_not_counted_as_ordered(choice, chosen):
 def test_nothing_printed_nothing_compared(chosen):
     table = build(SPEC, chosen)
     assert compare.agreement(table) is None
-    assert not any("Verdict" in line for line in table.foot)
+    assert not any("Verdict" in line for line in table.footnotes)
 
 
 RANKED = (
@@ -141,7 +143,7 @@ def ranked(record, choice, **others):
 
 
 def test_ranks_block_by_client_and_leave_out_single_clients(record, choice):
-    report = compare.ranks(ranked(record, choice))
+    report = rank_table(ranked(record, choice))
     # FedAvg, Silo, Central on the three clients: ranks (2 3 1), (2 3 1), (1 3 2).
     assert report.methods == ("FedAvg", "Silo", "Central")
     assert report.blocks == 3
@@ -150,8 +152,8 @@ def test_ranks_block_by_client_and_leave_out_single_clients(record, choice):
 
 def test_ranks_drop_clients_on_which_a_method_is_undefined(record, choice):
     table = ranked(record, choice, fedavg=choice([0.7, None, 0.9], [0.7, None, 0.9]))
-    report = compare.ranks(table)
-    assert any("Average ranks over the 2 of 3 clients with a value of every method" in text for text in table.foot)
+    report = rank_table(table)
+    assert any("Average ranks over the 2 of 3 clients with a value of every method" in text for text in table.footnotes)
     assert report.blocks == 2
     assert report.average == pytest.approx([1.5, 3.0, 1.5])
 
@@ -159,12 +161,12 @@ def test_ranks_drop_clients_on_which_a_method_is_undefined(record, choice):
 def test_ranks_refuse_a_missing_run_and_the_table_says_so(record, choice):
     table = ranked(record, choice, fedavg=choice([0.7, 0.7, 0.9], None))
     with pytest.raises(SilobenchError, match="FedAvg has missing 1/2"):
-        compare.ranks(table)
-    assert "Ranks: none; rank tests need every run, and FedAvg has missing 1/2; run it again first." in table.foot
+        rank_table(table)
+    assert "Ranks: none; rank tests need every run, and FedAvg has missing 1/2; run it again first." in table.footnotes
 
 
-def test_the_foot_prints_the_rank_tests(record, choice):
-    foot = "\n".join(ranked(record, choice).foot)
+def test_the_footnotes_prints_the_rank_tests(record, choice):
+    foot = "\n".join(ranked(record, choice).footnotes)
     assert "Average ranks over 3 clients" in foot
     assert "Central 1.33, FedAvg 1.67, Silo 3.00" in foot
     assert "Friedman: chi2(2) = 4.67" in foot

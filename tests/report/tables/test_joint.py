@@ -43,9 +43,9 @@ def test_columns_are_tables_and_mean_ranks_stand_beside_them(tables):
     assert table.cell("Ditto", "local", "1").verdict == "off"
     assert render.layout(table)[0] == ["Mean rank", "A", "B", "C"]
     assert render.layout(table)[1][2][1][0].ours == "1.67"
-    assert any("Average ranks over 3 data sets" in line for line in table.foot)
-    assert any(line.startswith("Friedman: chi2(2)") for line in table.foot)
-    assert any(line.startswith("Nemenyi") for line in table.foot)
+    assert any("Average ranks over 3 data sets" in line for line in table.footnotes)
+    assert any(line.startswith("Friedman: chi2(2)") for line in table.footnotes)
+    assert any(line.startswith("Nemenyi") for line in table.footnotes)
     assert table.incomplete == ()
     assert "Data set" in render.render(table)
 
@@ -59,8 +59,8 @@ def test_a_missing_column_is_shown_and_nothing_is_ranked_around_it(tables):
     table = join(section(), tables | {"b": "its data are not at hand"})
     assert {cell.note for cell in table.overall} == {"not ranked"}
     assert table.cell("Ditto", "local", "1").note == "missing"
-    assert any("B is b (missing: its data are not at hand)" in line for line in table.foot)
-    assert any(line.startswith("Ranks: none") for line in table.foot)
+    assert any("B is b (missing: its data are not at hand)" in line for line in table.footnotes)
+    assert any(line.startswith("Ranks: none") for line in table.footnotes)
     assert not table.title.startswith("PARTIAL")
     assert table.incomplete
 
@@ -69,7 +69,7 @@ def test_a_partial_table_ranks_what_is_there_and_says_so(tables):
     table = join(section(), tables | {"b": "its data are not at hand"}, partial=True)
     assert table.title == "PARTIAL: Table 1"
     assert [cell.mean for cell in table.overall] == [3.0, 2.0, 1.0]
-    assert any("the 2 of 3 data sets with a value of every method" in line for line in table.foot)
+    assert any("the 2 of 3 data sets with a value of every method" in line for line in table.footnotes)
     assert table.incomplete
 
 
@@ -83,7 +83,7 @@ def test_less_is_better_where_it_is(tables):
 
 
 def test_the_test_of_the_paper_is_named_as_published(tables):
-    (line,) = [line for line in join(section(as_published=True), tables).foot if line.startswith("As published")]
+    (line,) = [line for line in join(section(as_published=True), tables).footnotes if line.startswith("As published")]
     chi2, p = friedman_as_published(METHODS, list(SCORES.values()))
     assert f"chi2(2) = {chi2:.2f}, p = {p:.3g}" in line
 

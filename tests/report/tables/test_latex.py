@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from bench.report.tables.build import build
-from bench.report.tables.render import LATEX, SMALL, write
+from bench.report.tables.latex import ESCAPES, SMALL
+from bench.report.tables.render import document, write
 from bench.report.tables.table import Row, TableSpec
 from bench.spec import Number
 
@@ -55,6 +56,55 @@ def kinds(choice):
     }
 
 
+def rows_of(table):
+    text = document(table, "tex")
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
+    return [line.split(" & ") for line in body.splitlines()[1:]]
+
+
+def test_checkpoints_are_rows_unless_every_method_has_all_of_them(kinds):
+    labels = [row[0] for row in rows_of(kinds["beside printed numbers"])]
+    assert labels == [
+        "FedAvg, server (global)",
+        "FedAvg, local",
+        "FENDA-FL, local",
+        "Silo, server (global)",
+        "Silo, local",
+    ]
+    wide = kinds["of every checkpoint"]
+    assert [row[0] for row in rows_of(wide)] == ["FedAvg", "FENDA-FL", "Silo"]
+    assert r" & Latest & \multicolumn{3}{c}{Server (global)}" in document(wide, "tex")
+
+
+def test_printed_numbers_have_columns_only_beside_those_that_have_some(choice):
+    rows = (Row("FedAvg", "fedavg"), Row("Silo", "local"))
+    chosen = {"fedavg": choice([0.7, 0.7]), "local": choice([0.6, 0.6])}
+    text = document(build(replace(SPEC, rows=rows), chosen, PRINTED[:1]), "tex")
+    assert r" & \multicolumn{3}{c}{Server (global)} & Local \\" in text
+    assert r"\cmidrule(lr){2-4}" in text
+    assert r"Method & Ours & Printed & Diff. & Ours \\" in text
+    assert r"FedAvg & \textbf{0.700} & 0.700 $\pm$ 0.000 & $+0.000^\ddagger$ & \textbf{0.700} \\" in text
+    assert r"Silo & 0.600 &  &  & 0.600 \\" in text
+
+
+def test_the_best_of_a_column_is_bold_baselines_left_out(choice):
+    rows = tuple(Row(name, name, checkpoints=("local",)) for name in "abc")
+    chosen = {"a": choice([0.70001, 0.7]), "b": choice([0.7, 0.7]), "c": choice([0.9, 0.9])}
+    spec = replace(SPEC, rows=rows, silo=None, baselines=("c",))
+    bold = [r"\textbf" in row[1] for row in rows_of(build(spec, chosen))]
+    assert bold == [True, True, False]  # equal as shown
+    assert "best of ours in bold" in document(build(spec, chosen), "tex")
+    losses = {key: choice(record_with(each, "loss")) for key, each in chosen.items()}
+    bold = [r"\textbf" in row[1] for row in rows_of(build(replace(spec, metric="loss", baselines=()), losses))]
+    assert bold == [True, True, False]  # of losses the lowest
+
+
+def record_with(chosen, metric):
+    (record,) = chosen.records
+    return record | {"scores": [[*key, metric, value] for *key, _, value in record["scores"]]}
+
+
+@pytest.mark.slow
 def test_every_kind_of_table_is_set_by_tex(kinds, program, tmp_path):
     latex = program("pdflatex")
     inputs = []
@@ -73,4 +123,4 @@ def test_every_kind_of_table_is_set_by_tex(kinds, program, tmp_path):
 def test_greek_letters_have_their_names():
     for name in SMALL.split():
         letter = unicodedata.lookup(f"greek small letter {name.replace('lambda', 'lamda')}")
-        assert LATEX[ord(letter)] == f"$\\{name}$"
+        assert ESCAPES[ord(letter)] == f"$\\{name}$"

@@ -23,8 +23,8 @@ def test_kinds_budgets_and_costs_are_said():
     names = {"fedavg": "FedAvg", "fedprox": "FedProx", "ditto": "Ditto", "local": "Silo"}
     (line,) = described(methods, names, 5)
     assert line == (
-        "Search: every setting of a grid (FedAvg 3, FedProx 6); settings drawn by TPE (Ditto 20); no equal budget: "
-        "3 to 20 settings. Not searched: Silo. Cost: 150 runs over 5 seeds, those not chosen included."
+        "Search: all settings of a grid (FedAvg 3, FedProx 6); settings proposed by TPE (Ditto 20); unequal budgets, "
+        "3 to 20 settings. Not searched: Silo. Cost: 150 runs over 5 seeds, including settings that were not chosen."
     )
 
 
@@ -32,11 +32,23 @@ def test_an_equal_budget_is_said():
     methods = {name: method(name, RANGE, kind="random", trials=8) for name in "ab"}
     (line,) = described(methods, {"a": "A", "b": "B"}, 1)
     assert line == (
-        "Search: settings drawn at random (A 8, B 8); an equal budget. Cost: 16 runs over 1 seed, those not chosen "
-        "included."
+        "Search: settings drawn at random (A 8, B 8); equal budgets. Cost: 16 runs over 1 seed, including settings "
+        "that were not chosen."
     )
 
 
 def test_given_settings_are_no_search():
     (line,) = described({"a": method("a")}, {"a": "A"}, 3)
     assert line == "Search: none, all settings are given. Cost: 3 runs over 3 seeds."
+
+
+def test_tpe_that_never_leaves_its_startup_draws_at_random():
+    (line,) = described({"a": method("a", RANGE, kind="tpe", trials=10)}, {"a": "A"}, 1)
+    assert line.startswith("Search: settings drawn at random (A 10);")
+
+
+def test_settings_that_are_not_on_record_are_counted():
+    methods = {"a": method("a", {"lr": (1, 2, 3)}), "b": method("b", {"lr": (1, 2)}), "c": method("c")}
+    recorded = {"a": 1, "b": 2, "c": 1}
+    _, line = described(methods, {"a": "A", "b": "B", "c": "C"}, 5, recorded)
+    assert line == "Not all settings are on record (A 1 of 3); the best of those on record is chosen."
