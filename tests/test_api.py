@@ -282,7 +282,7 @@ def test_an_unknown_metric_is_refused_with_the_arrays() -> None:
 
 def test_a_data_set_in_place_of_a_federation_is_one_line() -> None:
     with pytest.raises(bench.SpecError, match="federation is a str; expected a Federation, from load_dataset or"):
-        bench.run("digits", "fedavg", "mlp", rounds=1, local_steps=1)  # type: ignore[arg-type]
+        bench.run("digits", "fedavg", "mlp", rounds=1, local_steps=1)
 
 
 @pytest.mark.parametrize(

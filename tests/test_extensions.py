@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import torch
 
-from bench import registry
+from bench import registry, settings
 from bench.cli import main
 from bench.data import load_dataset
 from bench.data.files import cards
@@ -244,7 +244,7 @@ def test_hyperparameters_are_inherited_from_a_helper_and_from_another_algorithm(
     assert registry.defaults("algorithms", "second") == {"every": 2}
     assert registry.flags("second")["optimizers"] == ("sgd",)
     with pytest.raises(SpecError, match="hyper-parameter pull = -1: expected a finite number of at least 0"):
-        engine.resolve("second", "sgd", {"pull": -1})
+        settings.resolve("second", "sgd", {"pull": -1})
     with pytest.raises(SpecError, match="every = 0: expected a whole number of at least 1"):
         registry.check_options("algorithms", "second", {"every": 0})
     assert _train("second").isfinite().all()

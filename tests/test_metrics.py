@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_area_under_precision_and_recall_counts_steps() -> None:
 
 
 @pytest.mark.parametrize(("y", "half", "zero"), [([1, 1], 0.5, 1.0), ([0, 0], 0.5, 0.0)])
-def test_a_binary_client_with_one_class(y: list[int], half: float, zero: float) -> None:
+def test_a_binary_client_with_one_class(y: Any, half: float, zero: float) -> None:
     p, y = column(0.2, 0.9), np.array(y)
     assert (auroc(p, y), metrics.auroc_present(p, y), metrics.auroc_absent_half(p, y)) == (None, None, half)
     assert metrics.auprc_absent_zero(p, y) == zero

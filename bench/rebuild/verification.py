@@ -46,8 +46,8 @@ def verify(
                         if same is None or name not in same.tables:
                             missing.append(known[-1])
                             continue
-                        pair = (publish.table(which.study, which.chosen, name) for which in (same, study))
-                        cells += compare_tables(*pair, tolerance)
+                        rebuilt, printed = (publish.table(which.study, which.chosen, name) for which in (same, study))
+                        cells += compare_tables(rebuilt, printed, tolerance)
     for name in tables:
         if not any(each.startswith(name) for each in known):
             raise SpecError(f"no published table {name!r}: {nearest(name, known)}")

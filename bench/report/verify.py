@@ -71,7 +71,7 @@ class Verification:
     def passed(self) -> bool:
         """Whether every compared cell is within its tolerance, and every counted quantity of a run is equal."""
         counts = [row for row in self.runs if row.quantity in COUNTED]
-        return all(row.within for row in (*self.cells, *counts))
+        return all(cell.within for cell in self.cells) and all(row.within for row in counts)
 
 
 def compare_runs(

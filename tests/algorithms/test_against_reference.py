@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from bench import registry
 from bench.registry import catalogue
 from bench.train import engine
 from bench.train.path import ExecutionPath
@@ -67,7 +68,7 @@ def test_equals_the_reference_loop_before_aggregation(name: str) -> None:
 
 def _runs(reference, name, task, budget, path, settings, seeds):
     """Our runs, and the traces of the reference loop for each of them."""
-    kind = engine.registry.load("algorithms", name)
+    kind = registry.load("algorithms", name)
     if budget.optimizer not in kind.optimizers:
         budget = dataclasses.replace(budget, optimizer=kind.optimizers[0])
     fed, model = federation(task), _model(reference, 1 if task == "binary" else 3)

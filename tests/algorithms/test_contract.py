@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bench import settings
 from bench.registry import catalogue, load
 from bench.train import engine
 from bench.types import Budget, Client, Federation, Split
@@ -59,4 +60,4 @@ def test_on_clients_with_features_of_their_own(name: str) -> None:
 def test_the_class_has_its_name_and_defaults_that_the_engine_resolves(name: str) -> None:
     kind = load("algorithms", name)
     assert kind.registered_name == name
-    assert set(kind.hyperparameters()) <= set(engine.resolve(name, kind.optimizers[0], {}))
+    assert set(kind.hyperparameters()) <= set(settings.resolve(name, kind.optimizers[0], {}))

@@ -42,7 +42,7 @@ def unlike(task: str, *clients: tuple[int, int, int]) -> Federation:
         Client(f"site {c}", split(n, features, k), split(8, features, k), classes=None if task == "binary" else k)
         for c, (n, features, k) in enumerate(clients)
     )
-    return Federation("unlike", made, task, classes=max(k for *_, k in clients))  # type: ignore[arg-type]
+    return Federation("unlike", made, task, classes=max(k for *_, k in clients))
 
 
 @pytest.fixture(autouse=True)

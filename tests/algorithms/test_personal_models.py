@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from bench import settings
 from bench.algorithms.pfedme import PFedMe
 from bench.train import engine
 from bench.types import Budget, SpecError
@@ -147,9 +148,9 @@ def test_pfedme_simplified_is_ditto_as_player_fl_ran_it() -> None:
 
 def test_pfedme_takes_plain_steps_only() -> None:
     with pytest.raises(SpecError, match="pfedme is defined for optimizer sgd"):
-        engine.resolve("pfedme", "adamw", {})
+        settings.resolve("pfedme", "adamw", {})
     with pytest.raises(SpecError, match="no hyper-parameter 'momentum'"):
-        engine.resolve("pfedme", "sgd", {"momentum": 0.9})
+        settings.resolve("pfedme", "sgd", {"momentum": 0.9})
 
 
 def test_pfedme_averages_uniformly_unless_simplified() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import typer
@@ -11,7 +12,8 @@ import typer
 from bench import __version__
 from bench.cli import main
 
-COMMANDS = typer.main.get_command(main.app).commands
+GROUP: Any = typer.main.get_command(main.app)
+COMMANDS = GROUP.commands
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,14 @@ OWN = {
         serum_creatinine serum_sodium sex smoking time
     """,
 }
-UNION, OWN = UNION.split(), {client: columns.split() for client, columns in OWN.items()}
+UNION_COLUMNS, OWN_COLUMNS = UNION.split(), {client: columns.split() for client, columns in OWN.items()}
 
 
 @pytest.fixture(scope="module")
 def frames(bench_data: Path) -> dict[str, pd.DataFrame]:
     """The cohorts in pandas, sharing no code with the adapter; the target is the last column."""
     cleveland = pd.read_csv(bench_data / "heart_disease" / "processed.cleveland.data", header=None, na_values="?")
-    cleveland.columns = [*OWN["cleveland"], "y"]
+    cleveland.columns = [*OWN_COLUMNS["cleveland"], "y"]
     cleveland = cleveland.fillna(-1).assign(y=lambda rows: (rows["y"] == 0).astype(int))
     sa = pd.read_csv(bench_data / "sa_heart" / "SAheart.data", index_col=0, skipinitialspace=True)
     faisalabad = pd.read_csv(bench_data / "heart_failure" / "heart_failure_clinical_records_dataset.csv")
@@ -97,7 +97,7 @@ def test_own_features_equal_an_independent_preparation(bench_data: Path, frames:
     for client in federation.clients:
         cut = parts(frames[client.name], seed)
         for part, rows in cut.items():
-            expected = prepared(rows[OWN[client.name]], cut["train"][OWN[client.name]])
+            expected = prepared(rows[OWN_COLUMNS[client.name]], cut["train"][OWN_COLUMNS[client.name]])
             np.testing.assert_allclose(getattr(client, part).x, expected, rtol=0, atol=1e-5)
             np.testing.assert_array_equal(getattr(client, part).y[:, 0], rows["y"])
 
@@ -105,7 +105,7 @@ def test_own_features_equal_an_independent_preparation(bench_data: Path, frames:
 def test_published_union_equals_an_independent_preparation(bench_data: Path, frames: dict[str, pd.DataFrame]):
     federation = load_dataset("heart_cohorts", bench_data, split_seed=3, features="union_as_published")
     for client in federation.clients:
-        cut = {part: rows.reindex(columns=UNION) for part, rows in parts(frames[client.name], 3).items()}
+        cut = {part: rows.reindex(columns=UNION_COLUMNS) for part, rows in parts(frames[client.name], 3).items()}
         cut = {part: rows.fillna(0) for part, rows in cut.items()}
         for part, rows in cut.items():
             expected = prepared(rows, cut["train"])
@@ -116,14 +116,14 @@ def test_only_south_africas_columns_are_published_out_of_line(bench_data: Path):
     aligned, published = (
         load_dataset("heart_cohorts", bench_data, features=features) for features in ("union", "union_as_published")
     )
-    assert sorted(set().union(*OWN.values())) == UNION
-    assert UNION.index("famhist") == 11
+    assert sorted(set().union(*OWN_COLUMNS.values())) == UNION_COLUMNS
+    assert UNION_COLUMNS.index("famhist") == 11
     for right, shifted in zip(aligned.clients, published.clients, strict=True):
         for part in PARTS:
             x, y = getattr(right, part).x, getattr(shifted, part).x
             order = [*range(11), *range(12, 31), 11] if right.name == "sa" else list(range(31))
             assert torch.equal(x[:, order], y)
-        own = [UNION.index(column) for column in OWN[right.name]]
+        own = [UNION_COLUMNS.index(column) for column in OWN_COLUMNS[right.name]]
         assert not right.train.x[:, [column for column in range(31) if column not in own]].any()
     moved = [place for place, column in enumerate([*range(11), *range(12, 31), 11]) if place != column]
     assert len(moved) == 20
@@ -132,7 +132,7 @@ def test_only_south_africas_columns_are_published_out_of_line(bench_data: Path):
 def test_a_column_means_the_same_in_the_aligned_union_and_alone(bench_data: Path):
     own, union = (load_dataset("heart_cohorts", bench_data, features=features) for features in ("own", "union"))
     for alone, padded in zip(own.clients, union.clients, strict=True):
-        columns = [UNION.index(column) for column in OWN[alone.name]]
+        columns = [UNION_COLUMNS.index(column) for column in OWN_COLUMNS[alone.name]]
         assert torch.equal(padded.train.x[:, columns], alone.train.x)
         assert torch.equal(padded.test.x[:, columns], alone.test.x)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -142,7 +143,7 @@ def test_published_prepared_and_zipped_photographs_are_the_same(few: pd.DataFram
         for photo in few["image"]:
             file = raw / PUBLISHED / f"{photo}.jpg"
             opened.write(file, f"{PUBLISHED}/{photo}.jpg")
-            image = photographs.standardised(photographs.read_jpeg(file), 224)
+            image: Any = photographs.standardised(photographs.read_jpeg(file), 224)
             (prepared / f"{photo}.jpg").write_bytes(image.fp.getvalue())
     assert load_dataset("fed_isic2019", tmp_path / "prepared").fingerprint == published
     assert load_dataset("fed_isic2019", zipped).fingerprint == published

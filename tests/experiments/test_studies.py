@@ -144,7 +144,7 @@ def values(method: Method, name: str) -> set[float]:
     return set(axis) or {method.fixed[name]}
 
 
-BUDGETS = {
+BUDGETS: dict[str, Any] = {
     "fenda/heart": {"rounds": 15, "local_steps": 100, "batch_size": 4},
     "fenda/ixi": {"rounds": 10, "local_steps": 100, "batch_size": 2},
     "fenda/isic2019": {"rounds": 15, "local_steps": 100, "batch_size": 64},

@@ -94,7 +94,7 @@ def test_a_seed_draws_what_it_draws_for_torchs_own_layers(gate: bool) -> None:
     """One after another: layers of single features, attention, narrowing, widening and gate of a block, and so on."""
 
     def gated(width: int, hidden: int, bias: bool) -> list[nn.Module]:
-        layers = [nn.Linear(width, hidden, bias), nn.Linear(hidden, width, bias)]
+        layers: list[nn.Module] = [nn.Linear(width, hidden, bias), nn.Linear(hidden, width, bias)]
         return [*layers, nn.Linear(width, hidden, False)] if gate else layers
 
     torch.manual_seed(4)

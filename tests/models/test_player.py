@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -70,7 +72,7 @@ def test_initial_weights() -> None:
     # Kaiming: variance 2 / fan-in.
     assert module.layer2.weight.std().item() == pytest.approx((2 / (64 * 25)) ** 0.5, rel=0.02)
     assert not any(weight.any() for name, weight in module.named_parameters() if name.endswith("bias"))
-    text = player.player_text((20,), 2, vocabulary=30, width=64)
+    text: Any = player.player_text((20,), 2, vocabulary=30, width=64)
     assert text.attention1.weight.std().item() == pytest.approx((2 / 64) ** 0.5, rel=0.05)
     assert not text.token_embedding.weight[0].any()
     rows = torch.cat([text.token_embedding.weight[1:], text.position_embedding.weight])
@@ -79,7 +81,7 @@ def test_initial_weights() -> None:
 
 def test_dropout_is_where_the_paper_has_it() -> None:
     def rates(module: nn.Module) -> list[float]:
-        return [part.p for part in module if isinstance(part, nn.Dropout)]
+        return [part.p for part in module.children() if isinstance(part, nn.Dropout)]
 
     assert rates(player.player_cifar((3, 32, 32), 10)) == [0.3] * 5
     assert rates(player.player_isic((3, 200, 200), 4)) == [0.2] * 3

@@ -39,6 +39,8 @@ class Several(nn.Module):
 class Counting(nn.Module):
     """A buffer that training changes: in place, or by an assignment."""
 
+    seen: Tensor
+
     def __init__(self, kind: torch.dtype, *, assigns: bool) -> None:
         super().__init__()
         self.head, self.assigns = nn.Linear(13, 1), assigns

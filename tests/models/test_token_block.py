@@ -107,7 +107,7 @@ def test_the_second_derivative_is_the_definitions() -> None:
     arguments = inputs(3, 9, 2)
 
     def bent(block, *arguments: Tensor) -> Tensor:
-        return sum(each.square().sum() for each in gradients(block, list(arguments)))
+        return torch.stack([each.square().sum() for each in gradients(block, list(arguments))]).sum()
 
     ours, theirs = (
         vmap(lambda *each, block=block: grad(bent, argnums=tuple(range(1, 11)))(block, *each))(*arguments)

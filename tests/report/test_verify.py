@@ -64,7 +64,8 @@ def test_runs_in_both_stores_are_compared_quantity_by_quantity(runs):
 def test_counted_quantities_must_be_equal(runs, choice):
     rows = tuple(compare_runs(runs(parameters=15), runs(), 10.0))
     assert [row.quantity for row in rows if not row.within] == ["parameters"]
-    cells = tuple(compare_tables(*[table(choice, (0.70, 0.74))] * 2, 0.0))
+    same = table(choice, (0.70, 0.74))
+    cells = tuple(compare_tables(same, same, 0.0))
     assert not Verification(rows, cells, (), 10.0).passed
     assert Verification(tuple(compare_runs(runs(0.9), runs(), 0.01)), cells, (), 0.01).passed
 

@@ -153,7 +153,8 @@ def test_a_pattern_that_matches_no_method_is_refused(own):
     ],
 )
 def test_the_file_with_the_faulty_key_is_named(own, own_part, base_part, profile, expected):
-    file = own(OWN.replace(*own_part, 1), BASE.replace(*base_part, 1))
+    (old, new), (base_old, base_new) = own_part, base_part
+    file = own(OWN.replace(old, new, 1), BASE.replace(base_old, base_new, 1))
     with pytest.raises(SpecError) as error:
         spec.read(file, profile)
     assert expected in str(error.value)

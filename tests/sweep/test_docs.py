@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -26,5 +27,6 @@ def test_its_study_has_the_stated_number_of_runs(tmp_path):
 @pytest.mark.parametrize("line", [line.strip() for line in TEXT.splitlines() if line.startswith("    silobench ")])
 def test_its_commands_can_be_parsed(line):
     name, *arguments = line.partition("#")[0].split()[1:]
-    command = typer.main.get_command(main.app).commands[name]
+    group: Any = typer.main.get_command(main.app)
+    command = group.commands[name]
     command.make_context(name, arguments)

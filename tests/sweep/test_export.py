@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import optuna
 import pandas as pd
@@ -114,7 +115,7 @@ def test_tensorboard_reads_losses_curves_and_settings(runs, tmp_path):
     first, diverged = (EventAccumulator(str(tmp_path / "out/digits/fedavg" / record["run"])).Reload()
                        for record in (runs[0], runs[-1]))  # fmt: skip
 
-    def scalars(events: EventAccumulator, tag: str) -> list[tuple[int, float]]:
+    def scalars(events: EventAccumulator, tag: str) -> list[tuple[int, Any]]:
         return [(event.step, pytest.approx(event.value)) for event in events.Scalars(tag)]
 
     assert scalars(first, "validation_loss/all") == list(enumerate(runs[0]["aggregated"], 1))
@@ -167,7 +168,8 @@ class Client:
 @pytest.fixture
 def mlflow(monkeypatch):
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    top, entities = ModuleType("mlflow"), ModuleType("mlflow.entities")
+    top: Any = ModuleType("mlflow")
+    entities: Any = ModuleType("mlflow.entities")
     top.MlflowClient = Client
     entities.Param = entities.RunTag = lambda key, value: (key, value)
     entities.Metric = lambda key, value, timestamp, step: (key, step, value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import spec
-from bench.spec import Method
+from bench.spec import Method, Setting
 from bench.sweep.search import STARTUP_TRIALS, Search
 
 HEAD = """
@@ -43,7 +43,7 @@ def method(tmp_path: Path):
     return method
 
 
-def drawn(method: Method, loss=lambda setting: 0.5) -> list[dict]:
+def drawn(method: Method, loss=lambda setting: 0.5) -> list[Setting]:
     """Run the whole search; ``loss`` gives the loss of each setting."""
     search, found = Search(method), []
     while settings := search.ask():
@@ -88,7 +88,7 @@ def test_more_trials_start_with_the_same_settings(method):
 
 
 def test_losses_change_tpe_draws_after_the_startup_trials_only(method):
-    def searched(kind: str, sign: int) -> list[dict]:
+    def searched(kind: str, sign: int) -> list[Setting]:
         return drawn(method(RANGES, kind=kind, trials=30, seed=0), lambda setting: sign * math.log10(setting["lr"]))
 
     low, high = searched("tpe", 1), searched("tpe", -1)
@@ -98,7 +98,7 @@ def test_losses_change_tpe_draws_after_the_startup_trials_only(method):
 
 
 def test_diverged_settings_are_avoided_by_tpe(method):
-    def loss(setting: dict) -> float:
+    def loss(setting: Setting) -> float:
         return math.inf if setting["lr"] > 0.1 else 1.0
 
     settings = drawn(method(RANGES, kind="tpe", trials=60, seed=0), loss)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from bench import registry
 from bench.registry import catalogue
 from bench.train import driver, engine
 from bench.train.rounds import Rounds
@@ -28,7 +29,7 @@ class _InterruptionError(Exception):
 
 def _run(name: str, path: str, folder: Path | None = None, **budget: Any) -> engine.TrainedRuns:
     reference = importlib.import_module(f"tests.reference.{name}")
-    kind = engine.registry.load("algorithms", name)
+    kind = registry.load("algorithms", name)
     if BUDGET.optimizer not in kind.optimizers:
         budget["optimizer"] = kind.optimizers[0]
     return engine.run(

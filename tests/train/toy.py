@@ -25,7 +25,7 @@ def federation(task: str = "binary", features: int = 13, sizes: tuple[int, ...] 
         return Split(x, (noisy[:, :1] > 0).float() if task == "binary" else noisy.argmax(1))
 
     clients = tuple(Client(f"site {c}", split(n, 0.3 * c), split(test + c, 0.3 * c)) for c, n in enumerate(sizes))
-    return Federation("toy", clients, task, classes=2 if task == "binary" else 3)  # type: ignore[arg-type]
+    return Federation("toy", clients, task, classes=2 if task == "binary" else 3)
 
 
 def sites(fed: Federation, budget: Budget, seed: int, tuning: int = 0) -> list[Site]:

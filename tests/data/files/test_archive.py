@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -33,7 +34,8 @@ def zipped(path: Path, files: dict[str, bytes], change: Callable[[zipfile.ZipInf
 
 
 def tarred(path: Path, *entries: tarfile.TarInfo | tuple[str, bytes]) -> Path:
-    with tarfile.open(path, "w:" + path.name.partition(".tar")[2].strip(".")) as opened:
+    mode: Any = "w:" + path.name.partition(".tar")[2].strip(".")
+    with tarfile.open(path, mode) as opened:
         for entry in entries:
             if isinstance(entry, tarfile.TarInfo):
                 opened.addfile(entry)

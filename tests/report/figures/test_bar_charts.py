@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from matplotlib.container import ErrorbarContainer
@@ -30,7 +31,8 @@ def table(choice):
 def test_bars_are_solid_for_the_server_hatched_for_local_and_absent_without_a_number(table):
     axes = Figure().subplots()
     bar_charts._panel(axes, table)
-    *drawn, silo = axes.patches
+    patches: Any = axes.patches
+    *drawn, silo = patches
     assert [(bar.get_y() + bar.get_height(), bar.get_hatch()) for bar in drawn] == [
         (pytest.approx(0.715), ""),
         (pytest.approx(0.715), "/////"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,7 +18,8 @@ def test_every_bar_is_as_high_as_its_samples(monkeypatch, tmp_path):
     monkeypatch.setattr(bar_charts, "save", lambda figure, stem: drawn.append(figure) or [])
     counts = [[5, 0, 3], [1, 7, 2]]
     bar_charts.partition(counts, ["north", "south"], tmp_path / "p", title="Partition")
-    by_class, by_client = drawn[0].axes
+    figure: Any = drawn[0]
+    by_class, by_client = figure.axes
     tops = [
         max(bar.get_y() + bar.get_height() for bar in by_class.patches if round(bar.get_x() + 0.4) == k)
         for k in range(3)

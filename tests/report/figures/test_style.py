@@ -44,4 +44,4 @@ def test_a_key_has_as_many_columns_as_fit():
     for name, columns in (("a", 6), ("a name of some twenty letters", 1)):
         figure = Figure(figsize=(style.COLUMN, 2))
         style.key(figure, [Line2D([], [], label=f"{name}{number}") for number in range(6)])
-        assert figure.legends[0]._ncols == columns
+        assert vars(figure.legends[0])["_ncols"] == columns

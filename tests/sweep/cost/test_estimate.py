@@ -159,7 +159,7 @@ def study(machine, tmp_path, monkeypatch):
     """Return a function that makes a study of methods on the toy data; a process starts in five seconds."""
 
     def metadata(name: str, root: object, options: object) -> Metadata:
-        return Metadata.of(training.load_dataset(name, root))
+        return Metadata.of(vars(training)["load_dataset"](name, root))
 
     monkeypatch.setattr(running, "dataset_metadata", metadata)
     monkeypatch.setattr(calibration, "start", lambda names: 5.0)

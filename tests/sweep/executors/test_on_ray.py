@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -40,8 +41,8 @@ def cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")  # otherwise a cluster of this machine would ask for a token
         cluster = Cluster(initialize_head=True, head_node_args={**machines, "include_dashboard": False})
-        cluster.second = cluster.add_node(**machines)
-        yield cluster
+        second = cluster.add_node(**machines)
+        yield SimpleNamespace(address=cluster.address, second=second, remove_node=cluster.remove_node)
         cluster.shutdown()
 
 

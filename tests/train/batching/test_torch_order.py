@@ -99,7 +99,7 @@ def test_a_seed_stands_for_torchs_own_weights_and_only_then() -> None:
 @pytest.mark.parametrize("unfit", [{"batches": None}, {"local_epochs": 2}, {"local_epochs": None, "local_steps": 3}])
 def test_only_loops_over_epochs_are_followed(unfit: dict[str, int | None]) -> None:
     with pytest.raises(SpecError, match='draws = "torch" follows a loop over epochs'):
-        Budget(**{"rounds": 1, "local_epochs": 1, "batches": 3, "draws": "torch", **unfit})  # type: ignore[arg-type]
+        Budget(**{"rounds": 1, "local_epochs": 1, "batches": 3, "draws": "torch", **unfit})
 
 
 def test_local_tuning_may_take_other_epochs_than_a_round() -> None:
