@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
-from typing import Any, Literal
+from inspect import Parameter, Signature, signature
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,23 +26,12 @@ def run(
     model: str | nn.Module,
     *,
     hyperparameters: Mapping[str, Values] | None = None,
-    rounds: int,
-    local_steps: int | None = None,
-    local_epochs: int | None = None,
-    batch_size: int | Literal["full"] = 32,
-    optimizer: Literal["adamw", "sgd"] = "sgd",
     seeds: Sequence[int] = (0,),
-    validation: float = 0.2,
     checkpoint: str | Sequence[str] | None = None,
     model_options: Mapping[str, Any] | None = None,
     algorithm_options: Mapping[str, Any] | None = None,
-    batches: int | None = None,
-    optimizer_state: Literal["keep", "reset"] = "keep",
-    evaluate: Literal["aggregated", "trained"] = "aggregated",
-    test_every: int = 0,
-    draws: Literal["keyed", "torch"] = "keyed",
-    last_batch: Literal["keep", "drop", "merge"] = "keep",
     path: ExecutionPath = "auto",
+    **budget: Any,
 ) -> Result:
     """Train ``algorithm`` on ``federation`` for every combination of hyper-parameters and seeds, and test all models.
 
@@ -54,10 +44,7 @@ def run(
 
     Raise :class:`bench.SpecError` for a request that cannot be run, before training starts.
     """
-    budget = Budget(
-        rounds, local_steps, local_epochs, batch_size, optimizer, validation, batches, optimizer_state, evaluate,
-        test_every, draws, last_batch,
-    )  # fmt: skip
+    limits = _budget(budget)
     _check_choices(federation, algorithm, model)
     for name, given in (("hyperparameters", hyperparameters), ("algorithm_options", algorithm_options),
                         ("model_options", model_options)):  # fmt: skip
@@ -65,7 +52,7 @@ def run(
             raise SpecError(f"{name} = {given!r}: expected a dictionary of names and values")
     if isinstance(model, nn.Module) and model_options:
         raise SpecError("model_options: not used with a module; set its options where it is built")
-    rules = _checkpoint_rules(checkpoint, federation, budget)
+    rules = _checkpoint_rules(checkpoint, federation, limits)
     settings = grid(hyperparameters or {})
     trained = engine.run(
         federation,
@@ -73,12 +60,22 @@ def run(
         model=model,
         settings=settings,
         seeds=seeds,
-        budget=budget,
+        budget=limits,
         model_options=model_options,
         algorithm_options=algorithm_options,
         path=path,
     )
     return Result(federation, trained, rules)
+
+
+def _budget(given: Mapping[str, Any]) -> Budget:
+    """Return the budget that arguments of :func:`run` give; raise :class:`SpecError` for an unknown argument."""
+    for name in given:
+        if name not in {field.name for field in fields(Budget)}:
+            raise SpecError(f"unknown argument {name!r}: {nearest(name, signature(run).parameters)}")
+    if "rounds" not in given:
+        raise SpecError("rounds is missing; give the number of rounds")
+    return Budget(**given)
 
 
 def _check_choices(federation: Any, algorithm: Any, model: Any) -> None:
@@ -112,6 +109,23 @@ def _checkpoint_rules(given: Any, federation: Federation, budget: Budget) -> tup
             f"checkpoint {needing[0]!r} needs validation samples; increase validation = {budget.validation}"
         )
     return rules
+
+
+def _with_budget(own: Signature) -> Signature:
+    """Return the signature of :func:`run` with the fields of a budget as keyword arguments, for help texts."""
+    lengths = [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=field.type,
+        )
+        for field in fields(Budget)
+    ]
+    return own.replace(parameters=[*list(own.parameters.values())[:-1], *lengths])
+
+
+run.__signature__ = _with_budget(signature(run))  # type: ignore[attr-defined]
 
 
 def grid(hyperparameters: Mapping[str, Values]) -> list[dict[str, float]]:

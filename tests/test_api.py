@@ -291,3 +291,24 @@ def test_a_data_set_in_place_of_a_federation_is_one_line() -> None:
 def test_weights_that_are_not_there_are_refused(run_: int, client: int, message: str) -> None:
     with pytest.raises(bench.SpecError, match=f"there is {message}"):
         run("fedavg", seeds=[0, 1, 2, 3], rounds=1).weights(run_, client)
+
+
+def test_the_fields_of_a_budget_are_arguments_of_run():
+    parameters = inspect.signature(bench.run).parameters
+    for field in dataclasses.fields(Budget):
+        default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        assert parameters[field.name].default == default
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"round": 3}, "unknown argument 'round': did you mean 'rounds'?"),
+        ({"rounds": 3, "seed": 1}, "unknown argument 'seed': did you mean 'seeds'?"),
+        ({"local_steps": 3}, "rounds is missing; give the number of rounds"),
+    ],
+)
+def test_an_unknown_argument_is_answered_with_the_nearest(given, expected):
+    with pytest.raises(SpecError) as error:
+        bench.run(None, "fedavg", "mlp", **given)
+    assert str(error.value) == expected
