@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 import bench
 from bench.api import Result
+from bench.types import Budget
 from tests.train.toy import federation
 
 
@@ -309,6 +312,6 @@ def test_the_fields_of_a_budget_are_arguments_of_run():
     ],
 )
 def test_an_unknown_argument_is_answered_with_the_nearest(given, expected):
-    with pytest.raises(SpecError) as error:
+    with pytest.raises(bench.SpecError) as error:
         bench.run(None, "fedavg", "mlp", **given)
     assert str(error.value) == expected
