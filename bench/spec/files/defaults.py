@@ -1,4 +1,4 @@
-"""What methods inherit: ``[defaults]`` and ``[budget]`` of the study under the keys of each method."""
+"""Inheritance of methods: ``[defaults]`` and ``[budget]`` of the study under the keys of each method."""
 
 from __future__ import annotations
 

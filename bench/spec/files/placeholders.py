@@ -1,4 +1,4 @@
-"""Placeholders: ``{data}`` and the like in titles, ids and other texts of tables and figures."""
+"""Placeholders such as ``{data}`` in titles, ids and other texts of tables and figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def filled(value: Any, texts: Mapping[str, Any]) -> Any:
 
 
 def _entries(entry: Any, texts: Mapping[str, Any]) -> list[Any]:
-    """Return the entries that one entry of a list stands for: several if it is a placeholder for a list."""
+    """Return an entry of a list with placeholders filled: several entries for a placeholder of a list."""
     found = PLACEHOLDER.fullmatch(entry) if isinstance(entry, str) else None
     several = texts.get(found[1]) if found else None
     return several if isinstance(several, list) else [filled(entry, texts)]

@@ -34,7 +34,7 @@ def options_by_name(choices: Iterable[Choice]) -> dict[str, list[Mapping[str, An
 
 
 def choice(value: Any) -> Choice:
-    """Return the choice that a name, or a table of a name and options, stands for; raises ValueError for others."""
+    """Return the choice given by a name, or by a table of a name and options; raise ValueError for others."""
     options = {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, dict) else {}
     name = options.pop("name", None)
     if not isinstance(name, str):

@@ -112,7 +112,7 @@ class SelectSection(Section):
 
 
 def _one_after_another(seeds: Any) -> Any:
-    """Return the 101 seeds that ``{ from = 0, to = 100 }`` stands for."""
+    """Return the seeds of a range: 101 of them for ``{ from = 0, to = 100 }``."""
     if not isinstance(seeds, dict):
         return seeds
     first, last = seeds.get("from"), seeds.get("to")
@@ -156,7 +156,7 @@ class StudySection(Section):
 class ProfileSection(Section):
     """Keys that are laid over the study's.
 
-    A pattern such as `methods."fedfomo_*"` stands for all methods that it matches; keys of a method that is named win.
+    A pattern such as `methods."fedfomo_*"` applies to all methods that it matches; keys of a named method win.
     """
 
     seeds: Any = Field(default=None, description="Seeds in place of the study's.")
