@@ -19,15 +19,13 @@ TOP_LEVEL = {
 MAX_MODULES = 14  # in one package; bench/algorithms has a module per algorithm
 # Folders and files of tests that cover several modules, or files that are no modules.
 CROSS_CUTTING = {
-    *("algorithms", "experiments", "reference", "reliability"),
+    *("algorithms", "experiments", "reference", "reliability", "spec"),
     *("test_docs.py", "test_language.py", "test_layout.py"),
     *("data/test_load_dataset.py", "data/readers/test_images_files.py"),
     *("datasets/test_contract.py", "datasets/test_gemini.py"),
     *("datasets/test_images_datasets.py", "datasets/test_text_datasets.py"),
-    *("report/figures/test_partition.py", "report/tables/test_columns.py", "report/tables/test_latex.py"),
+    *("report/figures/test_partition.py", "report/site/test_browser.py", "report/tables/test_columns.py"),
     *("report/tables/test_one_run.py", "report/tables/test_printed.py"),
-    *("spec/test_faults.py", "spec/test_figures.py", "spec/test_hashes.py", "spec/test_layers.py"),
-    *("spec/test_merge.py", "spec/test_profiles.py", "spec/test_rows.py", "spec/test_tables.py"),
     *("sweep/test_docs.py",),
     *("train/test_batch_norm.py", "train/test_data_by_seed.py", "train/test_determinism.py"),
 }

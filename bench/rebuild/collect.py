@@ -9,9 +9,9 @@ from typing import Literal
 
 from bench.report import publish
 from bench.spec import StudySpec, profile_names, read
-from bench.sweep.method_search import Records
 from bench.sweep.recorded_metadata import NoRecordError, RecordedMetadata
-from bench.sweep.selection import SearchResult
+from bench.sweep.search.method import Records
+from bench.sweep.search.selection import SearchResult
 from bench.sweep.study import Lookup, recorded
 from bench.types import Chosen
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from bench.data.metadata import Metadata, dataset_metadata
 from bench.spec import Choice, published
 from bench.sweep import noted
-from bench.sweep.method_search import Records
 from bench.sweep.recorded_metadata import RecordedMetadata
+from bench.sweep.search.method import Records
 from bench.sweep.study import Lookup
 from bench.types import DataError, SpecError
 

@@ -13,7 +13,7 @@ from bench.report.tables.build import build
 from bench.report.tables.joint import join
 from bench.report.tables.table import Row, Table, TableSpec, titled
 from bench.spec import Joined, StudySpec, TableSection
-from bench.sweep.selection import SearchResult, choose
+from bench.sweep.search.selection import SearchResult, choose
 from bench.types import Chosen
 
 

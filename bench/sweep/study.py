@@ -10,11 +10,11 @@ from bench.data.metadata import Metadata, dataset_metadata
 from bench.spec import Choice, StudySpec
 from bench.sweep import noted
 from bench.sweep.check import check_run
-from bench.sweep.method_search import MethodSearch, Records
 from bench.sweep.plan import PlannedBatch, plan
 from bench.sweep.runner import Runner
-from bench.sweep.search import STARTUP_TRIALS
-from bench.sweep.selection import SearchResult
+from bench.sweep.search.draws import STARTUP_TRIALS
+from bench.sweep.search.method import MethodSearch, Records
+from bench.sweep.search.selection import SearchResult
 from bench.sweep.store import Store
 from bench.sweep.training import WorkerSettings
 from bench.types import SpecError, content_hash, nearest

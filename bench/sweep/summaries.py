@@ -7,7 +7,7 @@ from math import isfinite
 from statistics import fmean
 from typing import Any
 
-from bench.sweep.selection import best_validation
+from bench.sweep.search.selection import best_validation
 
 Record = Mapping[str, Any]
 Score = tuple[str, int, str, float | None]  # checkpoint, client, metric, value (None if undefined)

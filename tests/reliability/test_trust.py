@@ -20,7 +20,7 @@ from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
 from bench.sweep.executors.base import BatchResult
 from bench.sweep.runner import Runner
-from bench.sweep.selection import choose
+from bench.sweep.search.selection import choose
 from bench.sweep.store import Store
 from bench.train.snapshots import Snapshot
 from bench.types import DataError, Federation, SilobenchError, Split

@@ -18,7 +18,7 @@ from optuna.trial import TrialState
 from bench import spec
 from bench.files import new_place
 from bench.sweep.export import to_mlflow, to_optuna, to_tables, to_tensorboard
-from bench.sweep.selection import SearchResult
+from bench.sweep.search.selection import SearchResult
 from bench.sweep.study import recorded
 from bench.sweep.summaries import means, own_scores
 from bench.types import SilobenchError

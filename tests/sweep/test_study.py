@@ -16,7 +16,7 @@ from bench.sweep import study as running
 from bench.sweep import training
 from bench.sweep.executors.local import InProcessExecutor
 from bench.sweep.runner import Runner
-from bench.sweep.selection import SearchResult, choose
+from bench.sweep.search.selection import SearchResult, choose
 from bench.sweep.store import Store
 from bench.sweep.training import WorkerSettings
 from bench.train import engine

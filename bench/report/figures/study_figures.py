@@ -24,7 +24,7 @@ from bench.spec import (
     TrajectoriesSection,
 )
 from bench.spec.sections.figures import VALIDATION, FigureSection
-from bench.sweep.selection import SearchResult
+from bench.sweep.search.selection import SearchResult
 from bench.types import Chosen, SilobenchError, SpecError, nearest
 
 Counts = Callable[[Choice], tuple[Sequence[Sequence[int]], Sequence[str], bool]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bench.spec import Method
-from bench.sweep.search import STARTUP_TRIALS
+from bench.sweep.search.draws import STARTUP_TRIALS
 
 KINDS = {
     "grid": "all settings of a grid",

@@ -13,7 +13,7 @@ from bench.spec.sections.keys import Choice, Key, Named, Options, Section, Value
 from bench.spec.sections.tables import TableSection
 from bench.types import Budget, nearest
 
-Rule = Literal["best-val"]  # see bench.sweep.selection
+Rule = Literal["best-val"]  # see bench.sweep.search.selection
 MAX_SEEDS = 10_000
 BUDGET_KEYS = tuple(field.name for field in fields(Budget))
 

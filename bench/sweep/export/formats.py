@@ -12,7 +12,7 @@ from bench.types import SpecError
 
 if TYPE_CHECKING:
     from bench.spec import StudySpec
-    from bench.sweep.selection import SearchResult
+    from bench.sweep.search.selection import SearchResult
     from bench.sweep.store import Store
 
 

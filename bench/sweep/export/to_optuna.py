@@ -10,8 +10,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bench.spec import Method, StudySpec
-from bench.sweep.search import distributions
-from bench.sweep.selection import Record, SearchResult, best_validation
+from bench.sweep.search.draws import distributions
+from bench.sweep.search.selection import Record, SearchResult, best_validation
 from bench.sweep.summaries import means, own_metric
 
 if TYPE_CHECKING:

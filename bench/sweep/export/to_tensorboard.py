@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.optional import optional
-from bench.sweep.selection import best_validation
+from bench.sweep.search.selection import best_validation
 from bench.sweep.summaries import Record, means, names, own_metric
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench import spec
 from bench.spec import Method, Setting
-from bench.sweep.search import STARTUP_TRIALS, Search
+from bench.sweep.search.draws import STARTUP_TRIALS, Search
 
 HEAD = """
 title = "A search"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.sweep.selection import SearchResult, choose
+from bench.sweep.search.selection import SearchResult, choose
 
 SEEDS = (1, 2)
 

@@ -10,8 +10,8 @@ from bench import registry, settings
 from bench.data.metadata import Metadata
 from bench.spec import Choice, Method, Setting, StudySpec
 from bench.sweep.plan import PlannedBatch, with_rounds
-from bench.sweep.search import Search
-from bench.sweep.selection import SearchResult, best_validation
+from bench.sweep.search.draws import Search
+from bench.sweep.search.selection import SearchResult, best_validation
 from bench.train import halving
 from bench.types import RunSpec, SpecError, content_hash
 
