@@ -155,7 +155,7 @@ def test_looking_never_downloads(silobench, tmp_path, monkeypatch):
     (tmp_path / "heart.toml").write_text(STUDY.replace("digits", "fed_heart_disease"))
     status, _, err = silobench("status", "heart.toml")
     assert status == 2
-    assert "looking at records forbids to download it; put the file from https://" in err
+    assert "and looking at records forbids downloads; " in err
 
 
 @pytest.mark.parametrize("arguments", [["status"], ["runs"], ["show", "0"]])
@@ -353,7 +353,7 @@ def test_a_missing_extra_is_named_and_nothing_is_left(silobench, store, tmp_path
     before = sorted(tmp_path.iterdir())
     status, out, err = silobench("export", "--to", form, "out")
     assert (status, out) == (2, "")
-    assert err == f"error: this needs the library {module}: pip install 'silobench[{extra}]'\n"
+    assert err == f"error: the library {module} is not installed; run pip install 'silobench[{extra}]'\n"
     assert sorted(tmp_path.iterdir()) == before
 
 
