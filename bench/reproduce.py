@@ -38,8 +38,6 @@ def reproduce(
     without results ("fenda/6") the findings of the audit are printed. A column of a joint table whose data are missing
     is shown as missing; with ``partial`` ranks are then computed over the other columns.
     """
-    from bench.rebuild.inputs import joint_columns
-    from bench.report import publish
     from bench.spec import claimed, joint, published, read
 
     known = published(kind)
@@ -55,6 +53,9 @@ def reproduce(
             _print_findings(name)
             return True
         raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])}")
+    from bench.rebuild.inputs import joint_columns
+    from bench.report import publish
+
     file = joined[name]
     section = file.tables[name if kind == "tables" else file.figures[name].table]
     with training() as runner:

@@ -136,7 +136,8 @@ def _live() -> Iterator[Listener]:
             running = list(counts.running.values())
             extra = (f", {counts.diverged} diverged" if counts.diverged else "") + (
                 f", {batches(counts.failed)} failed" if counts.failed else "")  # fmt: skip
-            head = f"{counts.finished} of {count(counts.runs, 'run')}{extra}, {duration(counts.left)} left"
+            left = "" if counts.left is None else f", {duration(counts.left)} left"
+            head = f"{counts.finished} of {count(counts.runs, 'run')}{extra}{left}" if counts.runs else "preparing"
             table = Table.grid(padding=(0, 2))
             for each in running[:SHOWN]:
                 loss = each.get("loss")
