@@ -39,8 +39,9 @@ def run(
     a module, whose weights are the initial weights of every run. ``hyperparameters`` maps names to a number, or to a
     list of numbers to combine to a grid; the last name varies fastest. ``algorithm_options`` and ``model_options`` are
     the options that the two lists show. ``checkpoint`` names the checkpoint rules to report: "latest", "global" or
-    "local"; None reports all that can be applied. ``path`` "stack" or "loop" forces the way of computing; results agree
-    to 1e-5. All other arguments are the fields of :class:`bench.types.Budget`.
+    "local"; None reports all that can be applied. ``path`` "stack" or "loop" forces the way of computing. One round of
+    both agrees to about 1e-5 with SGD; adaptive optimisers (AdamW, FedAdam) divide by small gradients and so amplify
+    rounding, and over many rounds differences grow. All other arguments are the fields of :class:`bench.types.Budget`.
 
     Raise :class:`bench.SpecError` for a request that cannot be run, before training starts.
     """

@@ -1,4 +1,4 @@
-/* A step of AdamW over all weights at a time: what torch's operations do in seven passes over memory, in one. */
+/* A step of AdamW over all weights in one pass over memory; torch's operations need seven. */
 
 #include <math.h>
 
@@ -11,7 +11,7 @@ static void step(float *restrict w, const float *restrict gradient, float *restr
     }
 }
 
-/* The gradient lies in parts, of so many weights each. */
+/* The gradient is in several parts; sizes[i] is the number of weights of part i. */
 void adamw(float *w, const float *const *gradient, const long *sizes, long parts, float *m, float *v, float keep,
            float scale, float epsilon) {
     for (long part = 0, at = 0; part < parts; at += sizes[part++])
