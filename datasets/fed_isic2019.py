@@ -17,7 +17,7 @@ PIXELS = Normalise(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # sta
 
 @register("fed_isic2019")
 def fed_isic2019(root: Path | None = None) -> Federation:
-    """Which of eight skin lesions a photograph shows: 23,247 photographs from six centres.
+    """Eight kinds of skin lesions on 23,247 photographs from six centres.
 
     ``x`` is (n, 3, 224, 224) uint8. A model sees 200 x 200 pixels: in local steps a random crop of augmented
     photographs, in validation and tests the middle. (FENDA-FL's code also validates on augmented photographs.)

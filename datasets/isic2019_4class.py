@@ -23,7 +23,7 @@ PIXELS = Normalise(mean=(0.585, 0.500, 0.486), std=(0.229, 0.224, 0.225))
 
 @register("isic2019_4class")
 def isic2019_4class(root: Path | None = None) -> Federation:
-    """Which of four skin lesions a photograph shows: 13,999 photographs from four sites.
+    """Four kinds of skin lesions on 13,999 photographs from four sites.
 
     Each site has fixed parts: 64 % for training, 16 % for validation, 20 % for testing, not stratified. ``x`` is
     (n, 3, 224, 224) uint8. A model sees 200 x 200 pixels: in local steps a random crop of augmented photographs, in
