@@ -120,7 +120,7 @@ def plot(
     """Plot the number of training samples of each class at each client."""
     from bench.data import load_dataset
     from bench.data.class_counts import class_counts
-    from bench.report.figures.bar_charts import partition
+    from bench.report.figures.partition_bars import partition
     from bench.report.tables.table import titled
 
     options = options or []

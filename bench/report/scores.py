@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -25,6 +26,11 @@ LOWER_IS_BETTER = frozenset({"loss"})
 def sign(metric: str) -> Literal[1, -1]:
     """What a score is multiplied by so that higher is better."""
     return -1 if metric in LOWER_IS_BETTER else 1
+
+
+def bounds(metric: str) -> statistics.Bounds:
+    """Return the least and the largest possible value of a metric: losses are not negative, others are shares."""
+    return (0.0, math.inf) if metric in LOWER_IS_BETTER else (0.0, 1.0)
 
 
 def client_scores(record: Record, metric: str, checkpoint: str, model: int | None = None) -> dict[int, float | None]:

@@ -16,6 +16,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy  # its parts load on first use, which keeps `import bench.report.tables.build` quick
 
+Bounds = tuple[float, float]
+"""The least and the largest possible value of a score."""
+
 
 def defined(values: Iterable[float | None]) -> list[float]:
     """The values without those that are undefined (None)."""
@@ -45,6 +48,12 @@ def t_radius(values: Sequence[float], level: float = 0.95) -> float | None:
 def further_run(radius: float | None, n: int) -> float | None:
     """Radius of the prediction interval for one further value, from the t interval's ``radius`` over ``n`` values."""
     return None if radius is None else radius * math.sqrt(n + 1)
+
+
+def within(mean: float, radius: float, bounds: Bounds) -> tuple[float, float]:
+    """Return the ends of mean ± radius, cut off at ``bounds``, outside of which no value can lie."""
+    low, high = bounds
+    return max(mean - radius, min(low, mean)), min(mean + radius, max(high, mean))
 
 
 def normal_share(n: int, level: float = 0.95) -> float:

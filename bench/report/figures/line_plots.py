@@ -1,6 +1,6 @@
-"""Figures of lines: learning curves, what an algorithm watches round by round, and layer by layer.
+"""Line plots: learning curves, traced quantities round by round, and numbers layer by layer.
 
-Importing this loads matplotlib, so import it where something is drawn.
+Importing this module loads matplotlib, so import it only where something is drawn.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from bench.report import statistics
+from bench.report.figures.intervals import band
 from bench.report.figures.style import (
     COLOURS,
     COLUMN,
@@ -30,20 +31,22 @@ from bench.report.figures.style import (
     save,
     worded,
 )
+from bench.report.scores import bounds
+from bench.report.statistics import Bounds
 from bench.types import SilobenchError
 
 DASHES = ("-", "--", ":", "-.")  # after seven lines their colours come again, dashed
 TURN = 45  # degrees that long names of layers are turned by
 Runs = Sequence[Sequence[float | None]]  # of each run, a value after each of the rounds
-Watched = Sequence[Sequence[float | Sequence[float]]]  # after each round, of each client a number or a list
+Traced = Sequence[Sequence[float | Sequence[float]]]  # after each round, of each client a number or a list
 
 
 def curves(panels: Mapping[str, Mapping[str, tuple[Sequence[int], Runs]]], stem: Path, *, title: str) -> list[Path]:
-    """Learning curves (APPLE, Figures 2 and 7), a panel for each score; writes ``stem``.pdf and ``stem``.png.
+    """Draw learning curves (APPLE, Figures 2 and 7), a panel for each score, to ``stem``.pdf and ``stem``.png.
 
-    ``panels[score][method]`` are the rounds and, of each run, the values after them; lines are means over runs, bands
-    95 % t intervals, and a method without runs has its name in the key only. Raises :class:`SilobenchError` when
-    no method has a run.
+    ``panels[score][method]`` are the rounds and, for each run, the values after them. Lines are means over runs, bands
+    95 % t intervals. A method without runs appears in the legend only. Raise :class:`SilobenchError` if no method has
+    a run.
     """
     if not any(runs for lines in panels.values() for _, runs in lines.values()):
         raise SilobenchError(f"figure {title}: no method has all its runs; run the missing ones first")
@@ -51,7 +54,7 @@ def curves(panels: Mapping[str, Mapping[str, tuple[Sequence[int], Runs]]], stem:
         figure, axes = _panels(len(panels), title)
         for each, (score, lines) in zip(axes, panels.items(), strict=True):
             for number, (method, (rounds, runs)) in enumerate(lines.items()):
-                _curve(each, number, method, rounds, runs)
+                _curve(each, number, method, rounds, runs, bounds("loss" if score.endswith("loss") else score))
             each.set(xlabel="round", ylabel=worded(score))
             _whole_rounds(each)
         several = any(len(runs) > 1 for lines in panels.values() for _, runs in lines.values())
@@ -60,28 +63,28 @@ def curves(panels: Mapping[str, Mapping[str, tuple[Sequence[int], Runs]]], stem:
 
 
 def trajectories(
-    watched: Watched, clients: Sequence[str], stem: Path, *, title: str, what: str, client: int = 0
+    traced: Traced, clients: Sequence[str], stem: Path, *, title: str, what: str, client: int = 0
 ) -> list[Path]:
-    """What is watched at every client, round by round; writes ``stem``.pdf and ``stem``.png.
+    """Draw a traced quantity of every client after each round to ``stem``.pdf and ``stem``.png.
 
-    Of lists with an entry for each client (APPLE's directed relationships, Figures 3 and 8) the left panel has those
-    of client number ``client``, the right panel the own entry of every client. Raises :class:`SilobenchError` for
-    lists of another length, and a client that is none.
+    If the quantity is a list with an entry for each client (APPLE's directed relationships, Figures 3 and 8), the left
+    panel shows the entries of client number ``client``, the right panel each client's entry for itself. Raise
+    :class:`SilobenchError` for lists of another length and for an unknown client.
     """
     if not 0 <= client < len(clients):
         raise SilobenchError(f"figure {title}: client = {client}: expected 0 to {len(clients) - 1}")
-    single = not isinstance(watched[0][0], Sequence)
+    single = not isinstance(traced[0][0], Sequence)
     if single:
-        panels = {f"{what} of every client": [[_number(of[i]) for of in watched] for i in range(len(clients))]}
+        panels = {f"{what} of every client": [[_number(of[i]) for of in traced] for i in range(len(clients))]}
     else:
-        vectors = [[_vector(title, each, clients) for each in of] for of in watched]
+        vectors = [[_vector(title, each, clients) for each in of] for of in traced]
         panels = {
             f"{what} of {clients[client]} for every client": [
                 [of[client][j] for of in vectors] for j in range(len(clients))
             ],
             f"{what} of every client for itself": [[of[i][i] for of in vectors] for i in range(len(clients))],
         }
-    rounds = range(1, len(watched) + 1)
+    rounds = range(1, len(traced) + 1)
     with mpl.rc_context(STYLE):
         figure, axes = _panels(len(panels), title)
         for each, (label, lines) in zip(axes, panels.items(), strict=True):
@@ -102,10 +105,10 @@ def layers(
     names: Sequence[str] = (),
     log: bool = False,
 ) -> list[Path]:
-    """A number of each layer, a line for each client (PLayer-FL, Figures 1 to 4); writes ``stem``.pdf and ``stem``.png.
+    """Draw a number of each layer, a line for each client (PLayer-FL, Figures 1 to 4), to ``stem``.pdf and .png.
 
-    ``panels[what][client]`` are the values by layer, of which ``names`` are the names. Raises :class:`SilobenchError`
-    for another number of names.
+    ``panels[what][client]`` are the values by layer; ``names`` are the names of the layers. Raise
+    :class:`SilobenchError` for another number of names.
     """
     count = len(next(iter(panels.values()))[0])
     if names and len(names) != count:
@@ -126,7 +129,7 @@ def layers(
 
 
 def _panels(count: int, title: str, names: float = 0.0) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels in rows of two, below each of which long ``names`` take so many inches."""
+    """Return a figure with ``count`` panels in rows of two; ``names`` are the inches for tick labels below each."""
     columns = min(count, 2)
     rows = math.ceil(count / columns)
     width, height = (COLUMN if count == 1 else PAGE), 0.6 + rows * (2.0 + names)
@@ -139,7 +142,7 @@ def _panels(count: int, title: str, names: float = 0.0) -> tuple[Figure, list[Ax
 
 
 def _key(figure: Figure, axes: Axes, *others: Patch) -> None:
-    """One key for the lines of all panels."""
+    """Put one legend for the lines of all panels below them."""
     key(figure, [*axes.get_legend_handles_labels()[0], *others], handle=2.2)
 
 
@@ -147,7 +150,7 @@ def _style(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "ls": DASHES[number // len(COLOURS) % len(DASHES)], "lw": 1}
 
 
-def _curve(axes: Axes, number: int, method: str, rounds: Sequence[int], runs: Runs) -> None:
+def _curve(axes: Axes, number: int, method: str, rounds: Sequence[int], runs: Runs, limits: Bounds) -> None:
     style = _style(number)
     if not runs:
         axes.plot([], [], label=f"{method} (runs are missing)", **style)
@@ -156,11 +159,9 @@ def _curve(axes: Axes, number: int, method: str, rounds: Sequence[int], runs: Ru
     whole = [(round_, values) for round_, values in zip(rounds, points, strict=True) if len(values) == len(runs)]
     over = [round_ for round_, _ in whole]
     means = [statistics.mean(values) for _, values in whole]
-    radii = [statistics.t_radius(values) or 0.0 for _, values in whole]
+    radii = [statistics.t_radius(values) for _, values in whole]
     axes.plot(over, means, label=method, marker="o" if len(over) == 1 else None, ms=2.5, **style)
-    low = [mean - radius for mean, radius in zip(means, radii, strict=True)]
-    high = [mean + radius for mean, radius in zip(means, radii, strict=True)]
-    axes.fill_between(over, low, high, color=style["color"], alpha=0.15, lw=0)
+    axes.fill_between(over, *band(means, radii, limits), color=style["color"], alpha=0.15, lw=0)
 
 
 def _whole_rounds(axes: Axes) -> None:

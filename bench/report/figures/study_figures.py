@@ -1,4 +1,4 @@
-"""Figures that a study declares, from its runs: what is drawn is taken from records here, and drawn elsewhere."""
+"""Figures that a study declares: this module takes the numbers from the runs, the others draw them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bench.sweep.search.selection import SearchResult
 from bench.types import Chosen, SilobenchError, SpecError, nearest
 
 Counts = Callable[[Choice], tuple[Sequence[Sequence[int]], Sequence[str], bool]]
-"""Of a data set: training samples by client and class, the clients' names, and whether it is synthetic."""
+"""For a data set: training samples by client and class, the clients' names, and whether it is synthetic."""
 
 
 def draw(
@@ -40,9 +40,9 @@ def draw(
     stem: Path,
     counts: Counts | None = None,
 ) -> list[Path]:
-    """Write ``stem``.pdf and ``stem``.png of a figure; ``tables`` are those that it is made from, by id.
+    """Draw a figure to ``stem``.pdf and ``stem``.png; ``tables`` are the tables that it shows, by id.
 
-    Raises :class:`SilobenchError` when there is nothing to draw yet.
+    Raise :class:`SilobenchError` if its runs or its data are missing.
     """
     title = title_of(study, figure, chosen, tables)
     match figure:
@@ -64,22 +64,22 @@ def draw(
             return _layers(figure, _first(figure.id, chosen[figure.of]), stem, title)
         case PartitionSection():
             if counts is None:
-                raise SilobenchError(f"figure {figure.id}: its data cannot be looked at here")
-            from bench.report.figures.bar_charts import partition
+                raise SilobenchError(f"figure {figure.id}: it needs the raw data, which cannot be read here")
+            from bench.report.figures.partition_bars import partition
 
             by_client, clients, synthetic = counts(study.shown_data(figure))
             return partition(by_client, clients, stem, title=titled(figure.title, synthetic, study.profile))
 
 
 def title_of(study: StudySpec, figure: FigureSection, chosen: Mapping[str, Chosen], tables: Mapping[str, Table]) -> str:
-    """The figure's title, marked over synthetic data and in another profile than the paper's."""
+    """Return the figure's title, which says so for synthetic data and for another profile than the paper's."""
     records = [record for name in figure.methods for record in chosen[name].records if record is not None]
     synthetic = any(record["synthetic"] for record in records) or any(tables[name].synthetic for name in figure.drawn)
     return titled(figure.title, synthetic, study.profile)
 
 
 def ranks(figure: RanksSection, table: Table, stem: Path) -> list[Path]:
-    """The critical-difference diagram of a table over its clients, or of a joint table over its data sets."""
+    """Draw the critical-difference diagram of a table over its clients, or of a joint table over its data sets."""
     from bench.report.figures.critical_difference import critical_difference
 
     title = titled(figure.title, table.synthetic, table.spec.profile)
@@ -88,14 +88,15 @@ def ranks(figure: RanksSection, table: Table, stem: Path) -> list[Path]:
 
 
 def _clients(figure: HeatmapSection | ClientsSection, table: Table, stem: Path) -> list[Path]:
-    from bench.report.figures.heatmaps import client_bars, heatmap
+    from bench.report.figures.client_bars import client_bars
+    from bench.report.figures.heatmaps import heatmap
 
     title = titled(figure.title, table.synthetic, table.spec.profile)
     return (heatmap if isinstance(figure, HeatmapSection) else client_bars)(table, stem, title=title)
 
 
 def _alpha(figure: AlphaSection, search: SearchResult, chosen: Chosen, stem: Path, title: str) -> list[Path]:
-    from bench.report.figures.bar_charts import alpha_study
+    from bench.report.figures.alpha_study import alpha_study
 
     metric = figure.metric or next(record["scores"][0][3] for record in chosen.records if record)
     runs = {
@@ -118,7 +119,7 @@ def _curves(figure: CurvesSection, chosen: Mapping[str, Chosen], stem: Path, tit
 
 
 def _curve(choice: Chosen, score: str, by_size: bool) -> tuple[Sequence[int], list[Sequence[float | None]]]:
-    """The rounds of a method's runs and the values of each after them; no run when one is missing or diverged."""
+    """Return the rounds of a method's runs and each run's values after them; none if a run is missing or diverged."""
     records = [record for record in choice.records if record is not None and record["status"] == "finished"]
     if len(records) < len(choice.records):
         return [], []
@@ -131,7 +132,7 @@ def _curve(choice: Chosen, score: str, by_size: bool) -> tuple[Sequence[int], li
 
 
 def _first(name: str, choice: Chosen) -> Record:
-    """The run of the first seed."""
+    """Return the run of the first seed."""
     record = choice.records[0]
     if record is None or record["status"] == "diverged":
         state = "missing" if record is None else "diverged"
@@ -139,11 +140,11 @@ def _first(name: str, choice: Chosen) -> Record:
     return record
 
 
-def _watched(name: str, record: Record, trace: str) -> Sequence[Sequence[float | Sequence[float]]]:
+def _traced(name: str, record: Record, trace: str) -> Sequence[Sequence[float | Sequence[float]]]:
     traces = record["traces"]
     if trace not in traces:
         what = f"record {record['run']} has no trace {trace!r}"
-        hint = nearest(trace, traces) if traces else "its algorithm watches nothing"
+        hint = nearest(trace, traces) if traces else "its algorithm traces nothing"
         raise SpecError(f"figure {name}: {what}: {hint}")
     found: Sequence[Sequence[float | Sequence[float]]] = traces[trace]
     return found
@@ -152,12 +153,12 @@ def _watched(name: str, record: Record, trace: str) -> Sequence[Sequence[float |
 def _trajectories(figure: TrajectoriesSection, record: Record, stem: Path, title: str) -> list[Path]:
     from bench.report.figures import line_plots
 
-    watched = _watched(figure.id, record, figure.trace)
+    traced = _traced(figure.id, record, figure.trace)
     if figure.absolute:
-        watched = [[_absolute(value) for value in of] for of in watched]
+        traced = [[_absolute(value) for value in of] for of in traced]
     what = f"|{figure.trace}|" if figure.absolute else figure.trace
     title = f"{title}, seed {record['spec']['seed']}"
-    return line_plots.trajectories(watched, record["clients"], stem, title=title, what=what, client=figure.client)
+    return line_plots.trajectories(traced, record["clients"], stem, title=title, what=what, client=figure.client)
 
 
 def _absolute(value: float | Sequence[float]) -> float | list[float]:
@@ -169,7 +170,7 @@ def _layers(figure: LayersSection, record: Record, stem: Path, title: str) -> li
 
     round_ = 0 if figure.round == "first" else -1
     panels = {
-        trace: [_normalised(figure, value) for value in _watched(figure.id, record, trace)[round_]]
+        trace: [_normalised(figure, value) for value in _traced(figure.id, record, trace)[round_]]
         for trace in figure.traces
     }
     title = f"{title}, {figure.round} round, seed {record['spec']['seed']}"
@@ -180,4 +181,4 @@ def _normalised(figure: LayersSection, by_layer: float | Sequence[float]) -> lis
     if not isinstance(by_layer, Sequence):
         raise SpecError(f"figure {figure.id}: {', '.join(figure.traces)}: expected a list with a number for each layer")
     unit = {"none": 1.0, "first": by_layer[0], "min": min(by_layer)}[figure.normalise]
-    return [value / unit if unit else math.nan for value in by_layer]  # a model that no longer learns has 0
+    return [value / unit if unit else math.nan for value in by_layer]  # 0 if the model no longer learns

@@ -1,6 +1,6 @@
-"""What figures share: sizes, colours that every eye can tell apart, titles, names and keys with the room they need.
+"""Sizes, colours, titles, tick labels and legends that all figures share.
 
-Importing this loads matplotlib, so import it where something is drawn.
+Importing this module loads matplotlib, so import it only where something is drawn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from bench.files import write_whole
 
-# Okabe and Ito, "Color Universal Design", 2008: told apart with every common form of colour blindness.
+# Okabe and Ito, "Color Universal Design", 2008: distinct with every common form of colour blindness.
 BLUE, ORANGE, GREY, PALE, BLACK = "#0072B2", "#E69F00", "#888888", "#BBBBBB", "#000000"
 # Theirs without yellow, which is too pale for a line.
 COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", ORANGE, "#56B4E9", BLACK)
@@ -41,19 +41,19 @@ DIAMOND: dict[str, Any] = {"marker": "D", "mfc": "white", "mec": BLACK, "ms": 3,
 
 
 def face(number: int) -> dict[str, Any]:
-    """How the bar ``number`` of many is filled: colours, and hatches once they come again."""
+    """Return the fill of bar ``number``: a colour, with a hatch once all colours are used."""
     hatches = ("", *(each for each in HATCHES.values() if each))
     hatch = hatches[number // len(COLOURS) % len(hatches)]
     return {"facecolor": COLOURS[number % len(COLOURS)], "edgecolor": "white", "hatch": hatch}
 
 
 def worded(name: str) -> str:
-    """The name of a metric or a trace as words."""
+    """Return the name of a metric or a trace as words."""
     return name.replace("_", " ")
 
 
 def wrapped(title: str, width: float) -> str:
-    """``title`` in as few lines as fit into ``width`` inches, of which the axis takes half an inch, equally long."""
+    """Return ``title`` in as few lines of equal length as fit into ``width`` inches, less half an inch for the axis."""
     characters_per_inch = 14
 
     def broken(letters: int) -> str:
@@ -65,14 +65,14 @@ def wrapped(title: str, width: float) -> str:
 
 
 def heading(figure: Figure, title: str) -> None:
-    """Put ``title`` above everything; the figure grows by what it has lines beyond the first."""
+    """Put ``title`` above all panels; the figure grows by its lines beyond the first."""
     text = wrapped(title, figure.get_figwidth())
     figure.suptitle(text)
     figure.set_figheight(figure.get_figheight() + LINE * text.count("\n"))
 
 
 def key(figure: Figure, entries: Sequence[Artist], *, handle: float = 1.4) -> None:
-    """Put one key for all panels below them, in as many columns as fit; the figure grows by rows beyond the first.
+    """Put one legend below all panels, in as many columns as fit; the figure grows by its rows beyond the first.
 
     ``handle`` is the length of a sample of line or bar, in letters.
     """
@@ -83,7 +83,7 @@ def key(figure: Figure, entries: Sequence[Artist], *, handle: float = 1.4) -> No
 
 
 def name_ticks(axes: Axes, names: Sequence[str], angle: float) -> None:
-    """Name the places 0, 1, 2 ... of the horizontal axis; long names stand at an ``angle`` and end at their tick."""
+    """Label the ticks 0, 1, 2 ... of the horizontal axis; long names are turned by ``angle`` and end at their tick."""
     axes.set_xticks(range(len(names)), list(names))
     if _long(names):
         for label in axes.get_xticklabels():
@@ -91,7 +91,7 @@ def name_ticks(axes: Axes, names: Sequence[str], angle: float) -> None:
 
 
 def height_of(names: Sequence[str], angle: float) -> float:
-    """The inches that :func:`name_ticks` needs beyond those of a short name."""
+    """Return the inches that :func:`name_ticks` needs beyond those of a short name."""
     return LETTER * max(map(len, names)) * math.sin(math.radians(angle)) if _long(names) else 0.0
 
 
@@ -99,8 +99,14 @@ def _long(names: Sequence[str]) -> bool:
     return max(map(len, names)) > 3
 
 
+def write_reason(axes: Axes, x: float, reason: str, size: float = 5) -> None:
+    """Write the reason for a missing number at the place of its bar or point."""
+    middle = axes.get_xaxis_transform()
+    axes.text(x, 0.02, reason, transform=middle, ha="center", va="bottom", rotation=90, fontsize=size)
+
+
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """Both forms, without the dates and versions that would make equal figures differ."""
+    """Write ``stem``.pdf and ``stem``.png without dates and versions, so that equal figures are equal files."""
     forms: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None, "Producer": None}, "png": {"Software": None}}
     paths = []
     for form, metadata in forms.items():

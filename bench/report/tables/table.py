@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from bench.report.learning_curves import ORACLE
-from bench.report.scores import SHOWN, Weights, sign
+from bench.report.scores import SHOWN, Weights, bounds, sign
+from bench.report.statistics import Bounds
 from bench.spec import PAPER
 from bench.types import SpecError, nearest
 
@@ -119,6 +121,13 @@ class TableSpec:
         if self.value == "fairness":
             return -1
         return 1 if self.value == "participation" else sign(self.metric)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The least and the largest possible number of the table."""
+        if self.value in ("mean", "participation") and self.summary == "mean":
+            return bounds("" if self.value == "participation" else self.metric)
+        return (0.0, math.inf)
 
     @property
     def better_or_worse(self) -> bool:

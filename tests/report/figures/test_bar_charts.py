@@ -7,7 +7,7 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from bench.report.figures import bar_charts
+from bench.report.figures import alpha_study, bar_charts
 from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
 from bench.spec import Number
@@ -66,15 +66,15 @@ def test_a_table_without_numbers_is_no_figure(choice, tmp_path):
 
 def test_the_alpha_study_is_drawn_the_same_whatever_the_order(tmp_path):
     runs = {0.1: [0.80, 0.82], 1.0: [0.79, None], 0.01: [0.78, 0.79]}
-    first = bar_charts.alpha_study(runs, tmp_path / "first", title="APFL", metric="accuracy", printed={0.1: 0.801})
+    first = alpha_study.alpha_study(runs, tmp_path / "first", title="APFL", metric="accuracy", printed={0.1: 0.801})
     turned = dict(reversed(runs.items()))
-    second = bar_charts.alpha_study(turned, tmp_path / "second", title="APFL", metric="accuracy", printed={0.1: 0.801})
+    second = alpha_study.alpha_study(turned, tmp_path / "second", title="APFL", metric="accuracy", printed={0.1: 0.801})
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 def test_an_alpha_study_without_a_whole_rate_is_refused(tmp_path):
     with pytest.raises(SilobenchError, match="no learning rate for alpha"):
-        bar_charts.alpha_study({0.1: [0.8, None], 1.0: []}, tmp_path / "figure", title="APFL", metric="accuracy")
+        alpha_study.alpha_study({0.1: [0.8, None], 1.0: []}, tmp_path / "figure", title="APFL", metric="accuracy")
 
 
 def test_a_single_run_has_no_interval(choice):

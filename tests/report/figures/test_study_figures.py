@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.report.figures import heatmaps, line_plots, study_figures
+from bench.report.figures import client_bars, heatmaps, line_plots, study_figures
 from bench.report.tables import rank_tests
 from bench.report.tables.build import build
 from bench.report.tables.table import Row, TableSpec
@@ -133,7 +133,7 @@ class TestDrawn:
 
     def test_nothing_to_show_is_said(self, table, choice, tmp_path):
         nothing = table(chosen={method: choice(None) for method in METHODS})
-        for draw_ in (heatmaps.heatmap, heatmaps.client_bars):
+        for draw_ in (heatmaps.heatmap, client_bars.client_bars):
             with pytest.raises(SilobenchError, match="no client has a number"):
                 draw_(nothing, tmp_path / "a", title="A")
         with pytest.raises(SilobenchError, match="no method has all its runs"):
@@ -141,7 +141,7 @@ class TestDrawn:
 
     def test_bars_of_clients_are_drawn_with_holes(self, table, choice, tmp_path):
         holes = table(chosen={"APPLE": choice(None, [0.5, 0.5])})
-        assert all(file.stat().st_size for file in heatmaps.client_bars(holes, tmp_path / "a", title="A"))
+        assert all(file.stat().st_size for file in client_bars.client_bars(holes, tmp_path / "a", title="A"))
 
     def test_a_diagram_of_ranks_is_over_the_clients(self, table, tmp_path):
         section = RanksSection(id="r", kind="cd", title="R", table="f")

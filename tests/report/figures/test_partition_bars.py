@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from bench.cli.main import app
-from bench.report.figures import bar_charts
+from bench.report.figures import partition_bars
 
 
 def test_every_bar_is_as_high_as_its_samples(monkeypatch, tmp_path):
     drawn: list[Figure] = []
-    monkeypatch.setattr(bar_charts, "save", lambda figure, stem: drawn.append(figure) or [])
+    monkeypatch.setattr(partition_bars, "save", lambda figure, stem: drawn.append(figure) or [])
     counts = [[5, 0, 3], [1, 7, 2]]
-    bar_charts.partition(counts, ["north", "south"], tmp_path / "p", title="Partition")
+    partition_bars.partition(counts, ["north", "south"], tmp_path / "p", title="Partition")
     figure: Any = drawn[0]
     by_class, by_client = figure.axes
     tops = [
