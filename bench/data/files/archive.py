@@ -28,7 +28,8 @@ from bench.types import DataError
 MAX_ENTRIES = 200_000
 MAX_EXPANSION = 100  # bytes unpacked per byte of the archive; photographs and volumes have about 1, tables up to 20
 ALWAYS_ALLOWED = 1 << 20  # bytes that any archive may unpack to
-CHUNK = 1 << 16
+CHUNK = 1 << 16  # bytes
+MAX_END_RECORD = 22 + 0xFFFF  # bytes of the record at the end of a zip file, with a comment
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, ValueError, NotImplementedError, OverflowError),
@@ -118,6 +119,9 @@ def _entries(archive: Path, limit: int) -> Iterator[Entry]:
 def _zip_entries(archive: Path) -> Iterator[Entry]:
     with zipfile.ZipFile(archive) as opened:
         listed = opened.infolist()
+        stated = _stated_entries(archive)
+        if stated not in (None, len(listed)):  # zipfile does not compare them
+            raise DataError(f"{archive}: is damaged (lists {len(listed)} of {stated} entries); download it again")
         if len(listed) > MAX_ENTRIES:
             raise DataError(f"{archive}: has {len(listed)} entries, expected at most {MAX_ENTRIES}; do not use it")
         for entry in listed:
@@ -130,6 +134,16 @@ def _zip_entries(archive: Path) -> Iterator[Entry]:
                 continue
             with opened.open(entry) as content:
                 yield entry.filename, entry.file_size, content
+
+
+def _stated_entries(archive: Path) -> int | None:
+    """The number of entries in the end record of a zip file; None in the zip64 format, which has another record."""
+    with archive.open("rb") as file:
+        file.seek(max(0, archive.stat().st_size - MAX_END_RECORD))
+        tail = file.read()
+    record = tail.rfind(b"PK\x05\x06")
+    stated = int.from_bytes(tail[record + 10 : record + 12], "little")
+    return None if stated == 0xFFFF else stated
 
 
 def _tar_entries(archive: Path, stream: _LimitedReader) -> Iterator[Entry]:

@@ -187,6 +187,15 @@ def test_damaged_archives_come_out_whole_or_not_at_all(tmp_path: Path, kind: str
     assert found in (None, sorted(FILES.values()))
 
 
+def test_a_damaged_directory_that_hides_entries_is_refused(tmp_path: Path):
+    """The length of an entry's comment is changed, so that the comment covers the entries that follow."""
+    raw = bytearray(make(tmp_path / "good.zip", FILES).read_bytes())
+    comment = raw.index(b"PK\x01\x02") + 32
+    raw[comment : comment + 2] = (200).to_bytes(2, "little")
+    (tmp_path / "damaged.zip").write_bytes(raw)
+    refused(tmp_path, tmp_path / "damaged.zip", r"is damaged \(lists 1 of 3 entries\); download it again")
+
+
 def test_a_folder_is_used_as_it_is(tmp_path: Path):
     with unpacked_temporarily(tmp_path, lambda name: True) as folder:
         assert folder == tmp_path
