@@ -1,1 +1,1 @@
-"""One small file per algorithm: a page of its paper, written for one client of one run."""
+"""Algorithms, one file each: the equations of a paper as hooks for one client of one run."""

@@ -1,4 +1,4 @@
-"""APPLE (Luo & Wu, 2022): every client learns how to mix everybody's core models."""
+"""APPLE (Luo & Wu, 2022): every client learns to mix the core models of all clients."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ from bench.rng import derive, uniform
 class Apple(Peers):
     """A personal model is a mixture of all clients' core models, with mixing weights that the client learns.
 
-    w_i = sum_j p_ij c_j (eq. 4). Local step, with g the gradient of the batch's loss at w_i, both parts at once:
-    c_i = c_i - lr p_ii g (eq. 5);  p_ij = p_ij - p_lr (<g, c_j> + lambda(r) mu (p_ij - p0_j)) (eq. 6), the gradient of
-    loss + lambda(r) mu/2 ||p_i - p0||^2 (eq. 7). Cores begin apart, p at p0_j = n_j / n, and nothing bounds p. lambda
-    falls from 1 to 0 in the first ``fade`` rounds, r from 0: (1 + cos(pi r / fade)) / 2, or "exponential"
-    0.001^(r / fade), which the paper misprints. The released code leaves out the 1/2: its mu is half of the mu here.
-    Evaluated is w_i after local work: the own new core with the others as downloaded before it.
+    w_i = sum_j p_ij c_j (equation 4). A local step, with g the gradient of the batch's loss at w_i, updates both at
+    once: c_i = c_i - lr p_ii g (equation 5) and p_ij = p_ij - p_lr (<g, c_j> + lambda(r) mu (p_ij - p0_j)) (equation
+    6). The second is the gradient of loss + lambda(r) mu/2 ||p_i - p0||^2 (equation 7). Cores have independent initial
+    weights; p starts at p0_j = n_j / n and is not bounded. lambda falls from 1 to 0 in the first ``fade`` rounds, r
+    from 0: (1 + cos(pi r / fade)) / 2, or with scheduler = "exponential" 0.001^(r / fade), which the paper misprints.
+    The released code omits the factor 1/2, so that its mu is half of the mu here. The evaluated model is w_i after
+    local work: the client's own new core with the other cores as downloaded before it.
 
-    With a ``budget`` of M < C - 1 downloads, a core not downloaded stays in the mixture as it was. The initial cores
-    come from a common seed to everybody. Then cores never downloaded come first, in random order, and places left
-    are drawn, without replacement, with probability ~ b^|p_ij| (eq. 9), b = max(1.5, r M / C) (eq. 8).
-    selection = "uniform" draws all at random: so does the released code, which never notes what it has downloaded.
-    Batch-norm's running statistics are not mixed but stay with their client.
+    With a ``budget`` of M < C - 1 downloads, a core that is not downloaded keeps its last downloaded value in the
+    mixture. All clients receive the initial cores. Cores never downloaded since come first, in random order. The
+    remaining places are drawn without replacement with probability ~ b^|p_ij| (equation 9), b = max(1.5, r M / C)
+    (equation 8). selection = "uniform" draws all places uniformly, as the released code does, which never notes its
+    downloads. Batch-norm: running statistics are not mixed; they stay with their client.
 
     Paper: Luo & Wu, 2022, equations 4 to 9 (algorithm 1, lines 5 to 10; appendices A.1 and A.2).
-    Variant: the paper's mu/2, r from 0, and cores not downloaded stay in the mixture as they were.
+    Variant: the paper's mu/2, r from 0, and cores that are not downloaded keep their last value in the mixture.
     Communication cost: d up, (C - 1) d or M d down.
     """
 
     independent_init: ClassVar[bool] = True
     optimizers: ClassVar[tuple[str, ...]] = ("sgd",)
-    excluded: ClassVar[tuple[str, ...]] = ("weight_decay",)  # would draw p to 0
+    excluded: ClassVar[tuple[str, ...]] = ("weight_decay",)  # would shrink p to 0
     p_lr: Any = searchable(1e-3, ge=0, log=(1e-4, 1e-2))
     mu: Any = searchable(0.1, ge=0, log=(1e-3, 1.0))
     fade: Any = searchable(48, gt=0)
@@ -63,12 +64,12 @@ class Apple(Peers):
         return {**client, "cores": cores, "visited": client["visited"] | (chosen & ~first)}
 
     def _chosen(self, client: Tree, site: Site) -> Tensor:
-        """Which cores (C,) to download."""
+        """Return which cores (C,) to download."""
         assert self.budget is not None
         u = place = uniform(site.key ^ derive("download"), site.clients)
         if self.selection == "paper":
             b = torch.clamp(site.round * self.budget / site.clients, min=1.5)
-            # Alarms after exponential times with rates b^|p| go off in the order of draws without replacement.
+            # The order of exponential times with rates b^|p| is that of draws without replacement.
             place = torch.where(client["visited"], -torch.log(u) / b ** client["p"].abs(), u - 1)
         place = torch.where(_own(site), torch.inf, place)
         return place.argsort().argsort() < self.budget
@@ -76,11 +77,11 @@ class Apple(Peers):
     def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
         own, p, core, cores = _own(site), client["p"], client["w"], self._cores(client, received, site)
         w = self._mixture(client, cores, site)
-        gradient, moved = site.gradient(lambda w: self.loss(w, batch, client, received, site), w)
+        gradient, updated = site.gradient(lambda w: self.loss(w, batch, client, received, site), w)
         slope = torch.where(own, core @ gradient, cores @ gradient)
         slope = slope + self._pull(site) * (p - site.weights)
         ours = (p * own).sum() * gradient
-        core, optimizer = site.optimizer.step(site.moved(core, moved), ours, client["optimizer"])
+        core, optimizer = site.optimizer.step(site.with_statistics(core, updated), ours, client["optimizer"])
         p, optimizer_p = site.optimizer_at(self.p_lr).step(p, slope, client["optimizer_p"])
         return {**client, "w": core, "p": p, "optimizer": optimizer, "optimizer_p": optimizer_p}
 
@@ -95,22 +96,22 @@ class Apple(Peers):
         return {"w": client["mixed"], "p": client["p"]}
 
     def _cores(self, client: Tree, received: Tree, site: Site) -> Tensor:
-        """Everybody's cores (C, d) as this client knows them; its own row is out of date."""
+        """Return all clients' cores (C, d) as this client has them; its own row is out of date."""
         cores: Tensor = client["cores"] if self.limited(site.clients) else received["models"]
         return cores
 
     def _mixture(self, client: Tree, cores: Tensor, site: Site) -> Tensor:
         own, p = _own(site), client["p"]
         mixed = torch.where(own, 0, p) @ cores + (p * own).sum() * client["w"]
-        return site.moved(mixed, client["w"])
+        return site.with_statistics(mixed, client["w"])
 
     def _pull(self, site: Site) -> Tensor:
-        """lambda(r) mu."""
+        """Return lambda(r) mu."""
         share = site.round / self.fade
         falling = (1 + torch.cos(torch.pi * share)) / 2 if self.scheduler == "cosine" else 0.001**share
         return torch.where(share < 1, self.mu * falling, 0)
 
 
 def _own(site: Site) -> Tensor:
-    """Which client (C,) this one is."""
+    """Return a mask (C,) of this client."""
     return torch.arange(site.clients) == site.index

@@ -1,15 +1,15 @@
-"""What an algorithm is: a few hooks, each with FedAvg's answer as the default.
+"""Hooks of an algorithm, with FedAvg's as the defaults.
 
-Every hook is written for ONE client of ONE run (``aggregate`` for the server of one run); the engine maps it over
-clients, seeds and settings. State is a plain tree: dictionaries of tensors. A hook returns new trees and never
-changes what it was given. Decisions that depend on numbers are written with ``torch.where``, not ``if``.
+A hook is written for ONE client of ONE run (``aggregate``: for the server of one run). The engine maps it over clients,
+seeds and settings. State is a tree: dictionaries of tensors. A hook returns new trees and never changes its arguments.
+Decisions that depend on numbers use ``torch.where``, not ``if``.
 
-A round, in order: ``download`` - ``start`` - ``step`` for every local step - ``end`` - ``aggregate``. Then every
-client downloads and starts again, and its personal model is validated: evaluation follows aggregation, unless
-``Budget.evaluate`` or the algorithm itself (``before_aggregation``) has the model validated that ``end`` has left.
+A round is ``download``, ``start``, ``step`` for every local step, ``end``, ``aggregate``. Then every client downloads
+and starts again, and its personal model is validated. With ``Budget.evaluate`` "trained", or in an algorithm with
+``before_aggregation``, the model that ``end`` returned is validated instead.
 
-The docstring of an algorithm gives its equations with their numbers in the paper and ends with the sentences that
-``silobench list algorithms`` prints (:mod:`bench.listing`): Paper, Variant, Defaults, Travels.
+The docstring of an algorithm gives its equations with their numbers in the paper. It ends with the sentences that
+``silobench list algorithms`` prints (:mod:`bench.listing`): Paper, Variant, Communication cost.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def searchable(
 
 
 class Batch(NamedTuple):
-    """A mini-batch: inputs, targets and sample weights (b,) that sum to 1 (0 for padding, 1/b without)."""
+    """Mini-batch: inputs, targets and sample weights (b,) that sum to 1 (0 for padding; 1/b without padding)."""
 
     x: Tensor
     y: Tensor
@@ -71,88 +71,88 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """What a hook may use at its client; tensors are scalars of this client and this moment."""
+    """Local context of a client in a hook; tensors are scalars of this client in this round or local step."""
 
     model: Model
     exchange: Exchange
     criterion: Callable[[Tensor, Tensor], Tensor]  # (output, targets) -> loss of each sample (b,)
     optimizer: Optimizer
-    optimizer_at: Callable[[Any], Optimizer]  # the same with another learning rate, decayed alike, for other numbers
+    optimizer_at: Callable[[Any], Optimizer]  # with another learning rate, for other numbers
     clients: int
     weights: Tensor  # (C,) each client's share n_j / n of all training samples
-    index: Tensor  # number of this client
+    index: Tensor  # number of this client, from 0
     samples: Tensor  # number of its training samples
-    steps: Tensor  # local steps it takes in this round
-    round: Tensor  # from 0
-    step: Tensor  # from 0 in every round
-    key: Tensor  # randomness of this local step, or between local steps of this round
-    validation: Batch | None = None  # in `start` of an algorithm that validates: weights sum to 1
+    steps: Tensor  # number of its local steps in this round
+    round: Tensor  # number of the round, from 0
+    step: Tensor  # number of the local step in this round, from 0
+    key: Tensor  # random key of this local step; between local steps, of this round
+    validation: Batch | None = None  # only in `start`, if the algorithm validates; weights sum to 1
 
     def share(self, w: Tensor) -> Tensor:
-        """The part of ``w`` that travels."""
+        """Return the shared part (s,) of ``w`` (d,)."""
         return self.exchange.share(w)
 
     def install(self, w: Tensor, part: Tensor) -> Tensor:
-        """``w`` with the part that travels replaced."""
+        """Return ``w`` (d,) with its shared part replaced by ``part`` (s,)."""
         return self.exchange.install(w, part)
 
     def forward(self, w: Tensor, batch: Batch, stream: int = 0) -> Forward:
-        """A training pass (dropout on). Passes that must not share dropout masks use different streams."""
+        """Run a training pass (dropout on); passes with different ``stream`` draw different dropout masks."""
         return self.model(w, batch.x, self.key ^ derive("pass", stream))
 
     def features(self, w: Tensor, batch: Batch) -> Tensor:
-        """The features (b, k) of a frozen model, in evaluation mode."""
+        """Return the features (b, k) of a frozen model, in evaluation mode."""
         return self.model(w, batch.x).features
 
     def loss(self, output: Tensor, batch: Batch) -> Tensor:
-        """The task's loss of an output, averaged over the batch."""
+        """Return the task's loss of an output, averaged over the batch."""
         return (self.criterion(output, batch.y) * batch.weight).sum()
 
     def gradient(self, loss: Callable[[Tensor], tuple[Tensor, Tensor]], w: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradient (d,) at ``w`` of a loss that returns (value, w moved on), and that moved ``w``.
+        """Return the gradient (d,) of a loss at ``w`` (d,), and ``w`` with updated running statistics.
 
-        What is not trained has gradient 0; ``w`` moves on only in batch-norm's running statistics.
+        ``loss`` returns its value and ``w`` with updated running statistics. Untrained weights have gradient 0.
         """
-        gradient, moved = grad(loss, has_aux=True)(w)
-        return self.trained(gradient), self.moved(w, moved)
+        gradient, updated = grad(loss, has_aux=True)(w)
+        return self.trained(gradient), self.with_statistics(w, updated)
 
     def trained(self, vector: Tensor) -> Tensor:
-        """``vector`` (d,) with zeros wherever a weight is not trained."""
+        """Return ``vector`` (d,) with zeros for all weights that are not trained."""
         trainable = self.model.trainable
         if trainable == self.model.size:
             return vector
         return torch.cat([vector[:trainable], torch.zeros_like(vector[trainable:])])
 
-    def moved(self, w: Tensor, moved: Tensor) -> Tensor:
-        """``w`` with the running statistics of ``moved``."""
+    def with_statistics(self, w: Tensor, source: Tensor) -> Tensor:
+        """Return ``w`` (d,) with the running statistics of ``source`` (d,)."""
         trainable = self.model.trainable
         if trainable == self.model.size:
             return w
-        return torch.cat([w[:trainable], moved[trainable:].detach()])
+        return torch.cat([w[:trainable], source[trainable:].detach()])
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """FedAvg's answers to every hook. A subclass is a frozen dataclass; its searchable fields are hyper-parameters."""
+    """Base class with FedAvg's hooks. A subclass is a frozen dataclass; its searchable fields are hyper-parameters."""
 
     registered_name: ClassVar[str]
-    personalised: ClassVar[bool] = False  # clients keep models of their own: tables show local checkpoints only
-    pooled: ClassVar[bool] = False  # train one client on everybody's samples
+    personalised: ClassVar[bool] = False  # clients keep their own models: tables show local checkpoints only
+    pooled: ClassVar[bool] = False  # one client trains on the samples of all
     cross_evaluate: ClassVar[bool] = False  # test every client's model on every client
     independent_init: ClassVar[bool] = False  # every client draws its own initial weights
-    validates: ClassVar[bool] = False  # clients look at their validation samples (Site.validation) in `start`
-    before_aggregation: ClassVar[bool] = False  # evaluated as its local steps left it, whatever Budget.evaluate says
-    optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # the optimisers its equations allow
-    excluded: ClassVar[tuple[str, ...]] = ()  # the optimiser's optional numbers that its equations rule out
+    validates: ClassVar[bool] = False  # `start` reads the client's validation samples (Site.validation)
+    before_aggregation: ClassVar[bool] = False  # evaluates models before aggregation, whatever Budget.evaluate is
+    optimizers: ClassVar[tuple[str, ...]] = ("adamw", "sgd")  # optimisers that its equations allow
+    excluded: ClassVar[tuple[str, ...]] = ()  # optional hyper-parameters of the optimiser that its equations rule out
     parallel: ClassVar[bool] = False  # needs a model with local_extractor, global_extractor and head
 
     @classmethod
     def hyperparameters(cls) -> dict[str, float]:
-        """Names and defaults of the per-run hyper-parameters."""
+        """Return names and defaults of the hyper-parameters."""
         return {each.name: each.default for each in fields(cls) if each.metadata.get("searchable")}  # type: ignore[misc]
 
     def prepare(self, module: nn.Module) -> nn.Module:
-        """The module to train, given the study's."""
+        """Return the module to train, given the study's."""
         return module
 
     def check_model(self, model: Model) -> None:
@@ -164,65 +164,71 @@ class Algorithm:
             )
 
     def parameters(self, model: Model) -> int:
-        """How many trained weights a client's personal model has."""
+        """Return the number of trained weights of a client's personal model."""
         return model.trainable
 
     def shared(self, name: str, model: Model) -> bool:
-        """Whether the weight ``name`` travels."""
+        """Return whether the weight ``name`` is exchanged with the server."""
         return True
 
     def init_client(self, w: Tensor, site: Site) -> Tree:
-        """A client's state before the first round; ``w`` (d,) are the initial weights, the same for all clients."""
+        """Return a client's state before the first round.
+
+        ``w`` (d,) are the initial weights, the same for all clients unless ``independent_init``.
+        """
         return {"w": w, "optimizer": site.optimizer.init(w)}
 
     def init_server(self, w: Tensor) -> Tree:
-        """The server's state before the first round; ``w`` (C, s) are the shared parts of the initial weights."""
+        """Return the server's state before the first round; ``w`` (C, s) are the clients' initial shared weights."""
         return {"w": w[0]}
 
     def download(self, server: Tree, client: Tensor) -> Tree:
-        """What the server sends to client number ``client`` at the start of a round."""
+        """Return what the server sends to client number ``client`` at the start of a round."""
         return {"w": server["w"]}
 
     def start(self, client: Tree, received: Tree, site: Site) -> Tree:
-        """The client's state once it has taken in what it received; also what is validated."""
+        """Return the client's state after the download; by default, its model is then validated."""
         return {**client, "w": site.install(client["w"], received["w"])}
 
     def loss(self, w: Tensor, batch: Batch, client: Tree, received: Tree, site: Site) -> tuple[Tensor, Tensor]:
-        """What a local step minimises, with ``w`` moved on (see :meth:`Site.gradient`)."""
+        """Return the loss of a local step, and ``w`` with updated running statistics (see :meth:`Site.gradient`)."""
         forward = site.forward(w, batch)
         return site.loss(forward.output, batch), forward.w
 
     def step(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
-        """One local step."""
+        """Take one local step; return the client's new state."""
         gradient, w = site.gradient(lambda w: self.loss(w, batch, client, received, site), client["w"])
         w, state = site.optimizer.step(w, gradient, client["optimizer"])
         return {**client, "w": w, "optimizer": state}
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
-        """The client's state after its last local step, and what it uploads."""
+        """Return the client's state after its last local step, and its upload."""
         return client, {"w": site.share(client["w"])}
 
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
-        """The server's new state from the clients' uploads, stacked (C, ...); ``weights`` (C,) are n_i / n."""
+        """Return the server's new state from stacked uploads (C, ...); ``weights`` (C,) are n_i / n."""
         return {**server, "w": mean(uploads["w"], weights)}
 
     def tuning(self, last: bool) -> int:
-        """Epochs of local tuning that a client's model gets before it is evaluated, after every or the last round.
+        """Return the epochs of local tuning before an evaluation, after the ``last`` round or after another one.
 
-        They begin from the aggregate, whatever ``Budget.evaluate`` says.
+        Tuning starts from the aggregate, whatever ``Budget.evaluate`` is.
         """
         return 0
 
     def tune(self, client: Tree, received: Tree, batch: Batch, site: Site) -> Tree:
-        """One step of local tuning; what it changes is evaluated and then forgotten."""
+        """Take one step of local tuning; the result is evaluated and then discarded."""
         return self.step(client, received, batch, site)
 
     def floats(self, message: Tree, site: Site) -> Any:
-        """How many floats of an upload or download travel: a number, or a scalar tensor where numbers decide it."""
+        """Return the number of floats that an upload or download transfers.
+
+        It is a number, or a scalar tensor where it depends on the numbers in ``message``.
+        """
         return count(message)
 
     def watch(self, client: Tree, site: Site) -> dict[str, Tensor]:
-        """Small quantities of a client that are worth a figure, by name, as :meth:`end` leaves them in every round."""
+        """Return the traced quantities of a client by name (small tensors), recorded after ``end`` in every round."""
         return {}
 
     def layer_analysis(self) -> str:
@@ -233,38 +239,39 @@ class Algorithm:
         return "none"
 
     def personal(self, client: Tree) -> Tree:
-        """The part of a client's state that its personal model needs; this is what a checkpoint keeps."""
+        """Return the part of a client's state that its personal model needs; a checkpoint keeps this part."""
         return {"w": client["w"]}
 
     def predict(self, personal: Tree, x: Tensor, site: Site) -> Tensor:
-        """The personal model's output for inputs ``x`` (n, ...)."""
+        """Return the personal model's output for inputs ``x`` (n, ...)."""
         return site.model(personal["w"], x).output
 
 
 def mean(stacked: Tensor, weights: Tensor) -> Tensor:
-    """The mean over the leading axis of ``stacked`` (C, ...) with weights (C,) that sum to 1."""
+    """Return the mean over the leading axis of ``stacked`` (C, ...) with weights (C,) that sum to 1."""
     return torch.tensordot(weights, stacked, dims=1)
 
 
 def uniform_mean(stacked: Tensor) -> Tensor:
-    """The plain mean over clients, (C, ...) -> (...)."""
+    """Return the unweighted mean over clients, (C, ...) -> (...)."""
     return stacked.mean(0)
 
 
 def squared_distance(a: Tensor, b: Tensor) -> Tensor:
-    """||a - b||^2."""
+    """Return ||a - b||^2."""
     return ((a - b) ** 2).sum()
 
 
 def contrast(z: Tensor, positive: Tensor, negative: Tensor, temperature: float) -> Tensor:
-    """-log of the positive's share in a softmax of cosines over ``temperature``, for every sample (b,).
+    """Return the contrastive loss of every sample (b,), MOON's equation 3.
 
-    -log(e^p / (e^p + e^n)) = softplus(n - p) with p = cos(z, positive) / temperature, n likewise (MOON, eq. 3).
+    It is -log of the positive's share in a softmax of cosines over ``temperature``: -log(e^p / (e^p + e^n)) =
+    softplus(n - p) with p = cos(z, positive) / temperature, and n likewise. All features are (b, k).
     """
     difference = cosine_similarity(z, negative, dim=1) - cosine_similarity(z, positive, dim=1)
     return softplus(difference / temperature)
 
 
 def count(tree: Tree | Mapping[str, Any]) -> int:
-    """How many floats a tree holds: the communication of one message."""
+    """Return the number of floats in a tree: the communication cost of one message."""
     return sum(leaf.numel() for leaf in pytree.tree_leaves(tree))

@@ -1,4 +1,4 @@
-"""Central training on pooled samples (a baseline of FENDA-FL)."""
+"""Central training on pooled samples, a baseline of FENDA-FL."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bench.registry import register
 @register("central")
 @dataclass(frozen=True)
 class Central(Algorithm):
-    """One model trained on all clients' samples together, tested on every client.
+    """One model trained on all clients' samples together, and tested on every client.
 
     w minimises sum_i (n_i / n) F_i(w), the mean loss over the samples of all clients.
 
-    Paper: Tavakoli et al., 2023 (FENDA-FL), section 3.3, which prints no equation of it.
-    Variant: rounds, local steps and batches are the study's, drawn from the samples of all clients.
+    Paper: Tavakoli et al., 2023 (FENDA-FL), section 3.3, without an equation.
+    Variant: rounds, local steps and batches are the study's; batches are drawn from the samples of all clients.
     Communication cost: nothing.
     """
 

@@ -15,12 +15,12 @@ from bench.registry import register
 @register("ditto")
 @dataclass(frozen=True)
 class Ditto(FedAvg):
-    """FedAvg trains a global model; beside it every client trains a personal one that is drawn towards it.
+    """FedAvg trains a global model, and every client a personal one that is regularised towards it.
 
-    Every local step: w takes a step on F_i, as in FedAvg, and v_i one on F_i(v) + lam/2 ||v - w^t||^2, on the same
-    samples; w^t are the weights the round began with. v_i never leaves and is the model that is tested; lam = 0 is
-    local training. The paper chooses lam from {0.05, 0.1, 0.2, 0.5, 1, 2}. PLayer-FL's numbers (lam = 0.1) were made
-    with a server that averages the v_i, as ``average_personal`` does.
+    In every local step, w takes a step on F_i, as in FedAvg, and v_i a step on F_i(v) + lam/2 ||v - w^t||^2, on the
+    same samples; w^t are the global weights at the start of the round. v_i stays with its client and is tested. lam = 0
+    is local training. The paper chooses lam from {0.05, 0.1, 0.2, 0.5, 1, 2}. The numbers of PLayer-FL (lam = 0.1) come
+    from a server that averages the v_i: ``average_personal``.
 
     Paper: Li, Hu, Beirami & Smith, 2021, algorithm 1.
     Variant: as many personal steps as global ones, at the same learning rate; the mean is FedAvg's.

@@ -14,13 +14,13 @@ from bench.registry import register
 @register("fedadagrad")
 @dataclass(frozen=True)
 class FedAdagrad(FedAdam):
-    """FedAdam without momentum whose second moment adds up: steps shrink where changes were large.
+    """FedAdam without momentum, with a second moment that accumulates.
 
-    v = v + Delta^2; m and the server's step are FedAdam's, with b1 = 0 (so m = Delta), tau = 1e-3 and v = tau^2 at
-    the start.
+    v = v + Delta^2. m and the server's step are FedAdam's, with b1 = 0 (so that m = Delta), tau = 1e-3 and initially
+    v = tau^2.
 
     Paper: Reddi et al., 2021, algorithm 2, line v (marked FedAdagrad).
-    Variant: clients weigh by samples, where the paper has a plain mean.
+    Variant: clients are weighted by samples; the paper's mean is unweighted.
     Communication cost: d up, d down.
     """
 

@@ -1,4 +1,4 @@
-"""FedAMP (Huang et al., 2021): similar clients pass messages to each other."""
+"""FedAMP (Huang et al., 2021): similar clients attract each other's models."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from bench.registry import Allowed, register
 @register("fedamp")
 @dataclass(frozen=True)
 class FedAMP(Algorithm):
-    """Every client is drawn to a cloud model of its own, a mean of all models in which similar ones weigh more.
+    """Every client is regularised towards its own cloud model, a mean of all models in which similar ones weigh more.
 
     Server: u_i = sum_j xi_ij w_j, with xi_ij = alpha_k A'(||w_i - w_j||^2) for j != i, A'(x) = exp(-x / sigma) / sigma,
-    and xi_ii the rest to 1 (negative where alpha_k is too large) (equation 5). Client: w_i minimises
-    F_i(w) + lam / (2 alpha_k) ||w - u_i||^2 (equation 6) by local steps that go on from its own weights. alpha_k is
-    ``alpha`` times ``alpha_decay`` after every ``interval`` rounds. lam = 0 is local training.
+    and xi_ii = 1 - the sum of the others, which is negative if alpha_k is too large (equation 5). Client: w_i minimises
+    F_i(w) + lam / (2 alpha_k) ||w - u_i||^2 (equation 6) by local steps that continue from its own weights. alpha_k is
+    ``alpha``, multiplied by ``alpha_decay`` after every ``interval`` rounds. lam = 0 is local training.
+    The framework flgo starts local training from the cloud model u_i instead.
+    Batch-norm: similarities compare trained weights only, and running statistics stay with their client.
 
     Paper: Huang et al., 2021, equations 5 and 6 (algorithm 1).
-    Variant: A(x) = 1 - exp(-x / sigma); equation 6 is minimised by a round's local steps, not to the end.
+    Variant: A(x) = 1 - exp(-x / sigma); equation 6 is minimised approximately, by the local steps of a round.
     Communication cost: d up, d down.
     """
 
@@ -44,9 +46,9 @@ class FedAMP(Algorithm):
         return client
 
     def loss(self, w: Tensor, batch: Batch, client: Tree, received: Tree, site: Site) -> tuple[Tensor, Tensor]:
-        loss, moved = super().loss(w, batch, client, received, site)
+        loss, updated = super().loss(w, batch, client, received, site)
         pull = self.lam / (2 * self._alpha(site.round))
-        return loss + pull * squared_distance(site.share(w), received["u"]), moved
+        return loss + pull * squared_distance(site.share(w), received["u"]), updated
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:
         return client, {"w": client["w"], "compared": site.trained(client["w"])}
@@ -56,7 +58,7 @@ class FedAMP(Algorithm):
         return {"u": self.attention(uploads["compared"], self._alpha(round_)) @ uploads["w"], "round": round_}
 
     def attention(self, models: Tensor, alpha: Tensor) -> Tensor:
-        """The weights xi (C, C) of the models (C, d) in each client's cloud model."""
+        """Return the weights xi (C, C) of the models (C, d) in each client's cloud model."""
         distances = torch.stack([((models - model) ** 2).sum(1) for model in models])
         xi = alpha * torch.exp(-distances / self.sigma) / self.sigma
         own = torch.eye(len(models), dtype=torch.bool)

@@ -15,11 +15,11 @@ class FedAvgFT(FedAvg):
     """FedAvg in which every client tunes a copy of the global model before it is evaluated.
 
     u_i is w^{t+1} = sum_i (n_i / n) w_i after ``epochs`` epochs of local steps on F_i(u), in every round or, with
-    every_round = false, after the last one only; federated weights and optimiser states do not change. APPLE does not
+    every_round = false, only after the last one. Federated weights and optimiser states do not change. APPLE does not
     say how many epochs its table had. epochs = 0 is FedAvg.
 
-    Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, which print no equation of it; after Wang et al., 2019.
-    Variant: what tuning changes is evaluated and then forgotten.
+    Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, without an equation; after Wang et al., 2019.
+    Variant: the tuned model is evaluated and then discarded.
     Communication cost: d up, d down.
     """
 

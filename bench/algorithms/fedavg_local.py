@@ -1,4 +1,4 @@
-"""FedAvg's local models, as APPLE compares with them."""
+"""Local models of FedAvg, as APPLE compares with them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bench.registry import register
 @register("fedavg_local")
 @dataclass(frozen=True)
 class FedAvgLocal(FedAvg):
-    """FedAvg in which every client is evaluated with its own weights, as they are just before averaging.
+    """FedAvg in which every client is evaluated with its own weights just before averaging.
 
-    Evaluated are the w_i of w^{t+1} = sum_i (n_i / n) w_i.
+    The evaluated models are the w_i of w^{t+1} = sum_i (n_i / n) w_i.
 
-    Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, which print no equation of it.
-    Variant: training is FedAvg's in everything.
+    Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1, without an equation.
+    Variant: training is FedAvg's.
     Communication cost: d up, d down.
     """
 

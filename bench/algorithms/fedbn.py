@@ -1,4 +1,4 @@
-"""FedBN (Li et al., 2021): federated but for batch-norm."""
+"""FedBN (Li et al., 2021): batch-norm layers are not federated."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bench.registry import register
 @register("fedbn")
 @dataclass(frozen=True)
 class FedBN(FedAvg):
-    """FedAvg of all weights but those of batch-norm layers, which stay with their client.
+    """FedAvg of all weights except those of batch-norm layers, which stay with their client.
 
-    w_l = sum_i (n_i / n) w_l,i for every layer l that is not batch-norm's. Scale, shift and running statistics of every
-    batch-norm layer are personal in training and in evaluation; without such layers it is FedAvg.
+    w_l = sum_i (n_i / n) w_l,i for every layer l except batch-norm. Scale, shift and running statistics of batch-norm
+    layers are personal, in training and in evaluation. Without such layers it is FedAvg.
 
-    Paper: Li et al., 2021, section 4 and the algorithm in appendix C; no equation of it has a number.
+    Paper: Li et al., 2021, section 4 and the algorithm in appendix C, whose equations have no numbers.
     Variant: running statistics are personal, too; the mean is FedAvg's.
     Communication cost: d - d_bn up, d - d_bn down.
     """

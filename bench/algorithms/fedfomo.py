@@ -1,4 +1,4 @@
-"""FedFomo (Zhang et al., 2021): every client weighs other clients' models by what they do for its own loss."""
+"""FedFomo (Zhang et al., 2021): clients weight other clients' models by their effect on the own loss."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from bench.rng import derive, uniform
 @register("fedfomo")
 @dataclass(frozen=True)
 class FedFomo(Peers):
-    """First-order model optimisation: move towards the models that lower the client's own validation loss.
+    """First-order model optimisation: a client moves towards the models that lower its validation loss.
 
-    s_n = (L(v) - L(w_n)) / ||w_n - v||, with L the loss on the client's validation samples, v the weights its last
-    local training began with, and w_n the models downloaded and its own trained one. With a_n = max(s_n, 0) over
-    their sum, w = v + sum_n a_n (w_n - v), and w = v where no model helps; local training follows. Evaluated is the
-    model after local training.
+    s_n = (L(v) - L(w_n)) / ||w_n - v||, with L the loss on the client's validation samples, v the weights at the start
+    of its last local training, and w_n the downloaded models and its own trained one. With a_n = max(s_n, 0) divided by
+    their sum, w = v + sum_n a_n (w_n - v), and w = v if no model helps. Local training follows; its result is
+    evaluated. A client without validation samples cannot compare models: it continues from its own trained weights.
 
-    With a ``budget`` of M < C - 1 downloads, each is the best by affinity - the sum of all s_n so far - among those
-    left, or with probability max(epsilon - epsilon_decay r, 0) in round r any of them.
+    With a ``budget`` of M < C - 1 downloads, each is the model with the best affinity (the sum of all s_n so far) among
+    the remaining ones, or in round r with probability max(epsilon - epsilon_decay r, 0) a random one.
 
     Paper: Zhang et al., 2021, described in Luo & Wu, 2022 (APPLE), section 2.2.
-    Variant: the norm is L2, as in the paper; the released code's is L1 unless told otherwise.
+    Variant: the norm is L2, as in the paper; the released code uses L1 unless configured otherwise.
     Communication cost: d up, (C - 1) d or M d down.
     """
 
@@ -56,14 +56,14 @@ class FedFomo(Peers):
         return {**client, "w": w, "began": w, "affinity": affinity}
 
     def _chosen(self, client: Tree, site: Site) -> Tensor:
-        """The client's own number and those (M,) of the models to download."""
+        """Return the client's own number and those (M,) of the models to download."""
         assert self.budget is not None
         order = uniform(site.key ^ derive("order"), site.clients).argsort()
         epsilon = self.epsilon - self.epsilon_decay * site.round
         explores = uniform(site.key ^ derive("explore"), self.budget) < epsilon
         left, places = order != site.index, []
         for explore in explores:
-            # Equal values are taken in the random order, and to an explorer all are equal.
+            # Equal values are taken in random order; an explorer treats all values as equal.
             value = torch.where(explore, 0, client["affinity"][order])
             places.append(torch.where(left, value, -torch.inf).argmax())
             left = left & (torch.arange(site.clients) != places[-1])

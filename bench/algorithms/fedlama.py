@@ -15,20 +15,20 @@ from bench.registry import Allowed, register
 @register("fedlama")
 @dataclass(frozen=True)
 class FedLAMA(Algorithm):
-    """Layers on which the clients hardly differ are averaged less often; between, clients keep their own weights.
+    """Layers in which the clients differ little are averaged less often; in between, clients keep their own weights.
 
-    Layer l is averaged when its interval tau_l divides the number of the round. Every ``factor`` * ``interval`` rounds,
-    when all layers are, d_l = sum_i (n_i / n) ||u_l - x_l^i||^2 / (tau_l dim_l) (equation 2; u the average). In the
-    order of growing d, delta_l and lambda_l are the shares of the first l layers in sum d dim (equation 3) and sum dim
-    (equation 4); layers before the curves delta_l and 1 - lambda_l cross get tau_l = factor * interval, the others
-    interval. Intervals are counted in rounds, the paper's base interval being a round's local steps. PLayer-FL
-    compares with interval 2 and factor 2; its numbers were made with a server that hands out its whole model in every
-    round, with whatever it averaged last, so that local training between is lost: ``stale``. Factor 1 is FedAvg every
-    ``interval`` rounds.
+    Layer l is averaged if its interval tau_l divides the number of the round. Every ``factor`` * ``interval`` rounds,
+    when all layers are averaged, d_l = sum_i (n_i / n) ||u_l - x_l^i||^2 / (tau_l dim_l) (equation 2; u is the
+    average). In ascending order of d, delta_l and lambda_l are the shares of the first l layers in sum d dim (equation
+    3) and in sum dim (equation 4). Layers before the crossing of delta_l and 1 - lambda_l get tau_l = factor *
+    interval, the others interval. Intervals are in rounds; the paper's base interval is the number of local steps in a
+    round. PLayer-FL compares with interval 2 and factor 2. Its numbers come from a server that sends its whole model in
+    every round, with every layer as last averaged, so that local training in between is lost: ``stale``. factor = 1 is
+    FedAvg every ``interval`` rounds. Batch-norm: d and dim count trained weights only.
 
     Paper: Lee, Zhang & Avestimehr, 2023, equations 2 to 4 (algorithm 1, lines 6 to 9; algorithm 2).
-    Variant: 1 - lambda_l, as in the text, Figure 1 and the code; line 9 of algorithm 2 prints delta_l < lambda_l, true
-    of all layers but the last.
+    Variant: 1 - lambda_l, as in the text, Figure 1 and the code; line 9 of algorithm 2 prints delta_l < lambda_l, which
+    holds for all layers but the last.
     Communication cost: sum_l dim_l / tau_l up and down on average.
     """
 
@@ -53,7 +53,7 @@ class FedLAMA(Algorithm):
         return {**client, "w": torch.where(due, received["w"], client["w"]), "tau": torch.where(adjusts, adjusted, tau)}
 
     def intervals(self, spread: Tensor, tau: Tensor, site: Site) -> Tensor:
-        """The intervals (L,) that follow from sum_i (n_i / n) (u - x^i)^2 (d,) (algorithm 2)."""
+        """Return the intervals (L,) that follow from sum_i (n_i / n) (u - x^i)^2 (d,) (algorithm 2)."""
         dims = site.model.layer_sums(site.trained(torch.ones_like(spread)))
         discrepancy = site.model.layer_sums(site.trained(spread)) / tau  # d_l dim_l
         order = torch.argsort(discrepancy / dims.clamp(min=1))
@@ -68,7 +68,7 @@ class FedLAMA(Algorithm):
     def aggregate(self, server: Tree, uploads: Tree, weights: Tensor) -> Tree:
         average = mean(uploads["w"], weights)
         spread = mean((uploads["w"] - average) ** 2, weights)
-        # Only what is due travels; the rest of the average is for the discrepancies, when all layers are due.
+        # Only layers that are due are exchanged; the other averages serve the discrepancies once all layers are due.
         due = uploads["due"][0]
         w = torch.where(due > 0, average, server["w"]) if self.stale else average
         return {"w": w, "spread": spread, "rounds": server["rounds"] + 1, "due": due}

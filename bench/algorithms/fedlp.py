@@ -18,12 +18,12 @@ from bench.rng import derive, uniform
 class FedLP(Algorithm):
     """FedAvg in which every client uploads each layer only with probability p.
 
-    w_l = sum_i k_il n_i w_i,l / sum_i k_il n_i, where k_il is 1 if client i keeps layer l in this round and 0 if not;
-    a layer nobody keeps stays as it was. Draws are independent over layers, clients and rounds; PLayer-FL compares
-    with p = 0.7. p = 1 is FedAvg.
+    w_l = sum_i k_il n_i w_i,l / sum_i k_il n_i, where k_il is 1 if client i keeps layer l in this round, else 0. A
+    layer that no client keeps does not change. Draws are independent over layers, clients and rounds. PLayer-FL
+    compares with p = 0.7. p = 1 is FedAvg.
 
     Paper: Zhu et al., 2023; Elhussein & Gürsoy, 2025 (PLayer-FL), section 7.1.
-    Variant: the homogeneous form, weighted by samples; the authors' code averages evenly and draws for every tensor.
+    Variant: the homogeneous form, weighted by samples; the authors' code weights clients equally and draws per tensor.
     Communication cost: p d up on average, d down.
     """
 

@@ -1,4 +1,4 @@
-"""FedPer (Arivazhagan et al., 2019): federated base, personal head."""
+"""FedPer (Arivazhagan et al., 2019): a federated base and a personal head."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bench.registry import register
 @register("fedper")
 @dataclass(frozen=True)
 class FedPer(Algorithm):
-    """Base and head are trained together; the server averages the bases, every client keeps its head.
+    """Base and head are trained together; the server averages the bases, and every client keeps its head.
 
     w_base = sum_i (n_i / n) w_base,i. The head is the model's ``head``, or its last layer with parameters.
 
     Paper: Arivazhagan et al., 2019; Tavakoli et al., 2023 (FENDA-FL, later version), section 3.
-    Variant: the heads begin equal; the mean is FedAvg's.
+    Variant: the heads have equal initial weights; the mean is FedAvg's.
     Communication cost: d_base up, d_base down.
     """
 

@@ -1,4 +1,4 @@
-"""FedProx (Li et al., 2020): local training that does not stray far."""
+"""FedProx (Li et al., 2020): FedAvg with a proximal term in the local loss."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from bench.registry import register
 @register("fedprox")
 @dataclass(frozen=True)
 class FedProx(FedAvg):
-    """FedAvg whose local loss pulls towards the weights the round began with.
+    """FedAvg whose local loss is regularised towards the weights at the start of the round.
 
-    Every local step is one on F_i(w) + mu/2 ||w - w^t||^2 (line 7); mu = 0 is FedAvg.
+    Every local step is on F_i(w) + mu/2 ||w - w^t||^2 (line 7). mu = 0 is FedAvg.
 
     Paper: Li et al., 2020, algorithm 2, line 7.
-    Variant: every client does the same local work, and the mean is FedAvg's.
+    Variant: every client does the same amount of local work, and the mean is FedAvg's.
     Communication cost: d up, d down.
     """
 
     mu: Any = searchable(0.1, ge=0, log=(1e-3, 1.0))
 
     def loss(self, w: Tensor, batch: Batch, client: Tree, received: Tree, site: Site) -> tuple[Tensor, Tensor]:
-        loss, moved = super().loss(w, batch, client, received, site)
-        return loss + self.mu / 2 * squared_distance(site.share(w), received["w"]), moved
+        loss, updated = super().loss(w, batch, client, received, site)
+        return loss + self.mu / 2 * squared_distance(site.share(w), received["w"]), updated

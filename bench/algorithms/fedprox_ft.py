@@ -16,11 +16,11 @@ from bench.registry import Allowed, register
 class FedProxFT(FedProx):
     """FedProx in which every client tunes a copy of the global model before it is evaluated, as in FedAvg-FT.
 
-    Local steps minimise F_i(w) + mu/2 ||w - w^t||^2, tuning steps F_i(w) alone: ``epochs`` epochs after every round
-    or, with every_round = false, after the last one only.
+    Local steps minimise F_i(w) + mu/2 ||w - w^t||^2, tuning steps F_i(w) only. Tuning takes ``epochs`` epochs after
+    every round or, with every_round = false, only after the last one.
 
     Paper: Luo & Wu, 2022 (APPLE), section 4.1 and table 1; FedProx is Li et al., 2020, algorithm 2, line 7.
-    Variant: what tuning changes is evaluated and then forgotten.
+    Variant: the tuned model is evaluated and then discarded.
     Communication cost: d up, d down.
     """
 

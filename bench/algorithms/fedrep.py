@@ -1,4 +1,4 @@
-"""FedRep (Collins et al., 2021): the head's steps first, then the base's."""
+"""FedRep (Collins et al., 2021): local steps on the head first, then on the base."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from bench.types import SpecError
 @register("fedrep")
 @dataclass(frozen=True)
 class FedRep(FedPer):
-    """Every round trains the personal head on the received base, then the base under the new head.
+    """In every round, a client trains its personal head on the received base, then the base with the new head.
 
-    First h_i takes steps on F_i(w_base, h) from its last value, then w_base,i on F_i(w, h_i) from the received
-    w_base = sum_i (n_i / n) w_base,i. Of every ``head_epochs`` + ``base_epochs`` local epochs the first train the head
-    and the others the base; a number of local steps is divided likewise, and rounded in the base's favour. The paper
-    trains ten epochs of the head, then one of the base. Either turn begins with a fresh optimiser.
+    First h_i takes steps on F_i(w_base, h) from its last value, then w_base,i on F_i(w, h_i) from the received w_base =
+    sum_i (n_i / n) w_base,i. Of every ``head_epochs`` + ``base_epochs`` local epochs, the first train the head and the
+    others the base; a number of local steps is divided likewise, rounded in favour of the base. The paper trains the
+    head for ten epochs, then the base for one. Both parts start with a new optimiser. Batch-norm: all local steps
+    normalise with the batch's statistics and update all running statistics, also those of the part that is not trained.
 
     Paper: Collins et al., 2021, algorithm 1.
-    Variant: both turns take mini-batch steps of the same optimiser; the mean is FedAvg's.
+    Variant: both parts take mini-batch steps of the same optimiser; the mean is FedAvg's.
     Communication cost: d_base up, d_base down.
     """
 
@@ -43,4 +44,4 @@ class FedRep(FedPer):
         after = super().step({**client, "optimizer": state}, received, batch, site)
         with_head = site.install(after["w"], site.share(client["w"]))
         with_base = site.install(client["w"], site.share(after["w"]))
-        return {**after, "w": site.moved(torch.where(site.step < turn, with_head, with_base), after["w"])}
+        return {**after, "w": site.with_statistics(torch.where(site.step < turn, with_head, with_base), after["w"])}

@@ -15,13 +15,13 @@ from bench.registry import register
 @register("fedyogi")
 @dataclass(frozen=True)
 class FedYogi(FedAdam):
-    """FedAdam whose second moment moves towards Delta^2 by a step that does not depend on its distance.
+    """FedAdam whose second moment moves towards Delta^2 by a step that does not depend on their distance.
 
-    v = v - (1 - b2) Delta^2 sign(v - Delta^2); m and the server's step are FedAdam's, with b1 = 0.9, b2 = 0.99,
-    tau = 1e-3 and, as the algorithm asks of every v, v = tau^2 at the start.
+    v = v - (1 - b2) Delta^2 sign(v - Delta^2). m and the server's step are FedAdam's, with b1 = 0.9, b2 = 0.99,
+    tau = 1e-3 and initially v = tau^2, as the algorithm requires for every v.
 
     Paper: Reddi et al., 2021, algorithm 2, line v (marked FedYogi).
-    Variant: clients weigh by samples, where the paper has a plain mean.
+    Variant: clients are weighted by samples; the paper's mean is unweighted.
     Communication cost: d up, d down.
     """
 

@@ -13,13 +13,13 @@ from bench.registry import register
 @register("fenda")
 @dataclass(frozen=True)
 class Fenda(Algorithm):
-    """A local and a global feature extractor side by side under a local head, trained together.
+    """A local and a global feature extractor in parallel under a local head, trained together.
 
-    y_i = g_i(f_w(x), f_wi(x)): head g_i and local extractor f_wi stay with client i, the server averages the global
-    extractors f_w, weighted by samples. Every client begins with the same local extractor and head.
+    y_i = g_i(f_w(x), f_wi(x)): the head g_i and the local extractor f_wi stay with client i; the server averages the
+    global extractors f_w, weighted by samples. All clients have the same initial local extractor and head.
 
     Paper: Tavakoli et al., 2023, section 3.1, Figure 1 and the equation of appendix J, which has no number.
-    Variant: features are concatenated, and no term of the loss keeps them apart.
+    Variant: features are concatenated, and no term of the loss separates them.
     Communication cost: d_global up, d_global down.
     """
 

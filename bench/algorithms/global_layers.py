@@ -1,4 +1,4 @@
-"""Global Layers (Obeidi, 2023), BatchAlignedFedAvg: inner layers federated, the others personal."""
+"""Global Layers (Obeidi, 2023), BatchAlignedFedAvg: inner layers are federated, the others are personal."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from bench.types import SpecError, nearest
 @register("global_layers")
 @dataclass(frozen=True)
 class GlobalLayers(Algorithm):
-    """Clients share the inner ``layers`` of their models, which may differ in features and classes.
+    """Clients share the inner ``layers`` of their models, which may have different features and classes.
 
-    All of (u_k, omega_k, v_k) takes local steps on sum_k F_k(u_k, omega, v_k) (equation 7); then
-    omega = 1/K sum_k omega_k, with equal weights (a_k = 1), and omega_k <- (1 - rate) omega_k + rate omega. The
-    printed numbers have rate 1, one aggregation an epoch, and no common start: up to the first aggregation every
-    client keeps its own initial omega_k. The number of mini-batches in an epoch is fixed (Budget.batches):
-    local_epochs = 1 aggregates after every epoch, local_steps = 1 after every batch. The paper's FedAvg is this with
-    every layer but the first: in the authors' code the first stays private.
+    All of (u_k, omega_k, v_k) takes local steps on sum_k F_k(u_k, omega, v_k) (equation 7). Then
+    omega = 1/K sum_k omega_k, with equal weights (a_k = 1), and omega_k <- (1 - rate) omega_k + rate omega. The printed
+    numbers have rate 1 and one aggregation per epoch, without common initial weights: until the first aggregation every
+    client keeps its own omega_k. The number of mini-batches in an epoch is fixed (Budget.batches): local_epochs = 1
+    aggregates after every epoch, local_steps = 1 after every batch. The paper's FedAvg shares all layers but the first,
+    which is private in the authors' code.
 
     Paper: Obeidi, 2023, equation 7 and algorithm 1, whose lines have no numbers.
-    Variant: a mean; algorithm 1 prints a sum, rate and 1 - rate exchanged, and aggregates after every mini-batch.
+    Variant: a mean; algorithm 1 prints a sum, exchanges rate and 1 - rate, and aggregates after every mini-batch.
     Communication cost: |omega| up, |omega| down.
     """
 

@@ -17,10 +17,11 @@ from bench.registry import register
 @register("heurfedamp")
 @dataclass(frozen=True)
 class HeurFedAMP(FedAMP):
-    """FedAMP with similarities by the angle between weights and a fixed weight of the client itself.
+    """FedAMP with similarities by the angle between weights, and a fixed weight of the client itself.
 
     xi_ii = self_weight;  xi_ij = (1 - xi_ii) exp(sigma cos(w_i, w_j)) / sum_{h != i} exp(sigma cos(w_i, w_h)).
-    self_weight = 1 pulls a client to its own previous weights only.
+    With self_weight = 1 a client is regularised towards its own previous weights only.
+    Batch-norm: angles are between trained weights only, as in FedAMP.
 
     Paper: Huang et al., 2021, section "HeurFedAMP: Heuristic Improvement of FedAMP on Deep Neural Networks", in place
     of the weights of equation 5.

@@ -1,4 +1,4 @@
-"""LG-FedAvg (Liang et al., 2020): personal base, federated head."""
+"""LG-FedAvg (Liang et al., 2020): a personal base and a federated head."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bench.registry import register
 @register("lg_fedavg")
 @dataclass(frozen=True)
 class LGFedAvg(Algorithm):
-    """Base and head are trained together; every client keeps its base, the server averages the heads.
+    """Base and head are trained together; every client keeps its base, and the server averages the heads.
 
-    w_head = sum_i (n_i / n) w_head,i. The mirror image of FedPer, with the same head: the model's ``head``, or its
-    last layer with parameters.
+    w_head = sum_i (n_i / n) w_head,i. It is FedPer with base and head exchanged; the head is the model's ``head``, or
+    its last layer with parameters.
 
     Paper: Liang et al., 2020, algorithm 1.
-    Variant: it begins from the initial weights, not from a model that FedAvg has trained.
+    Variant: it starts from the initial weights, not from a model trained by FedAvg.
     Communication cost: d_head up, d_head down.
     """
 

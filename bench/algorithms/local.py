@@ -1,4 +1,4 @@
-"""Local training: no federation at all (the silo and local baselines of FENDA-FL)."""
+"""Local training without federation, the silo and local baselines of FENDA-FL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bench.registry import register
 @register("local")
 @dataclass(frozen=True)
 class Local(Algorithm):
-    """Every client trains alone; its model is tested on its own samples (silo) and on everybody's (local).
+    """Every client trains alone; its model is tested on its own samples (silo) and on those of all clients (local).
 
-    w_i minimises F_i(w) alone.
+    w_i minimises F_i(w) only.
 
-    Paper: Tavakoli et al., 2023 (FENDA-FL), section 3.3, which prints no equation of it.
+    Paper: Tavakoli et al., 2023 (FENDA-FL), section 3.3, without an equation.
     Variant: rounds, local steps and batches are the study's.
     Communication cost: nothing.
     """

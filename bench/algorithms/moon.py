@@ -1,4 +1,4 @@
-"""MOON (Li, He & Song, 2021), as FENDA-FL's later version runs it."""
+"""MOON (Li, He & Song, 2021), as the later version of FENDA-FL runs it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from bench.registry import register
 @register("moon")
 @dataclass(frozen=True)
 class Moon(FedAvg):
-    """FedAvg that draws a client's features towards the global model's and away from its own previous ones.
+    """FedAvg with a contrastive term: features move towards the global model's, away from the previous ones.
 
-    F_i(w) + mu contrast(z, z_glob, z_prev), where contrast is -log of e^{cos(z, z_glob) / T} over the sum of it and
-    e^{cos(z, z_prev) / T} (equation 3): z are the features of the current model, z_glob of the model received (frozen),
-    z_prev of the client's model at the end of its previous local training (frozen); T = 0.5; from the second round on.
-    mu = 0 is FedAvg.
+    F_i(w) + mu contrast(z, z_glob, z_prev), where contrast is -log of e^{cos(z, z_glob) / T} divided by the sum of it
+    and e^{cos(z, z_prev) / T} (equation 3). z are the features of the current model, z_glob of the received model
+    (frozen), z_prev of the client's model at the end of its previous local training (frozen); T = 0.5. The term starts
+    with the second round. mu = 0 is FedAvg.
 
     Paper: Li, He & Song, 2021, equation 3 (algorithm 1, lines 14 to 17).
-    Variant: no projection head, and nothing to contrast in the first round (FENDA-FL's later version, section 3).
+    Variant: no projection head, and no contrastive term in the first round (FENDA-FL's later version, section 3).
     Communication cost: d up, d down.
     """
 

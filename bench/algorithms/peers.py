@@ -1,4 +1,4 @@
-"""What APPLE and FedFomo have in common: clients download other clients' models, not an average of them."""
+"""Base class of APPLE and FedFomo: clients download other clients' models instead of an average."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bench.algorithms.base import Algorithm, Site, Tree
 class Peers(Algorithm):
     """The server keeps every client's model; a client downloads those of all others, or of ``budget`` of them.
 
-    A client chooses by what only it knows, so ``received["models"]`` (C, d) holds them all, its own included; only
-    those it chose may be used, and only they are counted as travelling.
+    A client chooses by what only it knows. Therefore ``received["models"]`` (C, d) holds all models, its own included.
+    An algorithm may use only the chosen ones, and only these are counted as downloaded.
     """
 
     personalised: ClassVar[bool] = True
     budget: int | None
 
     def limited(self, clients: int) -> bool:
-        """Whether the budget leaves out any of the other clients."""
+        """Return whether the budget leaves out any of the other clients."""
         return self.budget is not None and self.budget < clients - 1
 
     def init_server(self, w: Tensor) -> Tree:

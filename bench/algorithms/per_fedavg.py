@@ -16,18 +16,19 @@ from bench.registry import register
 @register("per_fedavg")
 @dataclass(frozen=True)
 class PerFedAvg(FedAvg):
-    """Finds weights from which one gradient step on a client's own samples gives a good model (MAML).
+    """Find weights from which one gradient step on a client's own samples gives a good model (MAML).
 
-    Minimises mean_i F_i(w - alpha grad F_i(w)). A local step with parts D, D', D'' of its mini-batch:
-    u = w - alpha g(w; D), then a step of the optimiser (equation 7), at lr, along (I - alpha H(w; D'')) g(u; D'), an
-    estimate of that function's gradient (equation 5). H is left out (first-order); ``hessian_free`` takes
-    H x = (g(w + delta x; D'') - g(w - delta x; D'')) / (2 delta), delta = 0.001. The paper draws D, D' and D'' apart;
-    here they are every second (first-order) or third (Hessian-free) sample of the mini-batch, or all of it where a part
-    would be empty. The server's mean is uniform. The personal model, in every round, is the global one after a gradient
-    step of alpha on one mini-batch.
+    Minimises mean_i F_i(w - alpha grad F_i(w)). A local step with parts D, D', D'' of its mini-batch is u = w - alpha
+    g(w; D), then a step of the optimiser (equation 7), at lr, along (I - alpha H(w; D'')) g(u; D'), an estimate of that
+    function's gradient (equation 5). The first-order form omits H; ``hessian_free`` uses H x = (g(w + delta x; D'') -
+    g(w - delta x; D'')) / (2 delta), delta = 0.001. The paper draws D, D' and D'' independently. Here they are every
+    second (first-order) or third (Hessian-free) sample of one mini-batch, or all of it if a part would be empty. The
+    server's mean is uniform. The personal model, in every round, is the global one after a gradient step of alpha on
+    one mini-batch. Batch-norm: every part is normalised by its own samples. Parts of fewer than two samples cannot be
+    normalised; then all parts are the whole mini-batch. The pass at w on D updates the running statistics.
 
-    Paper: Fallah, Mokhtari & Ozdaglar, 2020, equations 5 and 7 (algorithm 1); the two ways with H are its section 5's.
-    Variant: first-order, or Hessian-free; one mini-batch serves for three.
+    Paper: Fallah, Mokhtari & Ozdaglar, 2020, equations 5 and 7 (algorithm 1); section 5 for both estimates of H.
+    Variant: first-order, or Hessian-free; one mini-batch serves as D, D' and D''.
     Communication cost: d up, d down.
     """
 
@@ -58,7 +59,7 @@ class PerFedAvg(FedAvg):
         return {**client, "w": torch.where(site.step == 0, w - self.alpha * gradient, client["w"])}
 
     def _gradient(self, w: Tensor, batch: Batch, site: Site, part: int, parts: int) -> tuple[Tensor, Tensor]:
-        """Return the gradient on part number ``part`` of the mini-batch, with its own dropout masks, and w moved on."""
+        """Return the gradient on part number ``part`` of the mini-batch, and w with updated running statistics."""
         if site.model.batch_norm:
             used = self._rows(batch, part, parts)
         else:
@@ -73,7 +74,7 @@ class PerFedAvg(FedAvg):
 
     @staticmethod
     def _rows(batch: Batch, part: int, parts: int) -> Batch:
-        """Return a part as a batch of its own, to be normalised by its own samples; all of it if the part has one."""
+        """Return a part as its own batch, to be normalised by its own samples; the whole batch if that is too small."""
         if len(batch.weight) < 2 * parts:
             return batch
         x, y, weight = (each[part::parts] for each in batch)

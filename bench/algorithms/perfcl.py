@@ -1,4 +1,4 @@
-"""PerFCL (Zhang et al., 2022), as FENDA-FL's later version runs it."""
+"""PerFCL (Zhang et al., 2022), as the later version of FENDA-FL runs it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from bench.types import SpecError
 @register("perfcl")
 @dataclass(frozen=True)
 class PerFCL(Fenda):
-    """FENDA-FL's model and exchange with two contrastive terms, from the second round on, temperature 0.5.
+    """FENDA-FL's model and exchange with two contrastive terms, from the second round on.
 
-    loss + mu contrast(s; s_glob, s_prev) + gamma contrast(p; p_prev, s_glob): s and p are the current global and
-    local features, s_glob those of the global extractor received, s_prev and p_prev those of the client's own
-    extractors at the end of its previous local training; all but s and p are frozen. mu = gamma = 0 is FENDA-FL.
-    The contrast is MOON's.
+    loss + mu contrast(s; s_glob, s_prev) + gamma contrast(p; p_prev, s_glob), temperature 0.5. s and p are the current
+    global and local features, s_glob those of the received global extractor, s_prev and p_prev those of the client's
+    own extractors at the end of its previous local training. All but s and p are frozen. mu = gamma = 0 is FENDA-FL.
+    The contrast is MOON's. It compares local with global features, so both extractors need the same width.
 
     Paper: Zhang et al., 2022, described in Tavakoli et al., 2023 (FENDA-FL, later version), sections 3 and 3.1.
-    Variant: temperature 0.5 of both terms, and nothing to contrast in the first round.
+    Variant: temperature 0.5 in both terms, and no contrastive terms in the first round.
     Communication cost: d_global up, d_global down.
     """
 

@@ -1,4 +1,4 @@
-"""pFedLA (Ma, Zhang, Guo & Xu, 2022): hypernetworks learn whose layers each client's model is made of."""
+"""pFedLA (Ma, Zhang, Guo & Xu, 2022): hypernetworks learn to mix clients' models layer by layer."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from bench.rng import derive, uniform
 
 
 def layer_weights(hyper: Tree) -> Tensor:
-    """alpha (L, C): for each layer, softmax(W2 relu(W1 v + b1) + b2) over the clients."""
+    """Return alpha (L, C): softmax(W2 relu(W1 v + b1) + b2) over the clients, for each layer."""
     hidden = torch.relu(torch.einsum("lhe,e->lh", hyper["W1"], hyper["v"]) + hyper["b1"])
     return torch.softmax(torch.einsum("lch,lh->lc", hyper["W2"], hidden) + hyper["b2"], dim=1)
 
 
 def mix(alpha: Tensor, models: Tensor, model: Model) -> Tensor:
-    """The weights (d,) whose layer l is sum_j alpha_lj times layer l of ``models`` (C, d)."""
+    """Return the weights (d,) whose layer l is sum_j alpha_lj times layer l of ``models`` (C, d)."""
     return (model.by_layer(alpha).T * models).sum(0)
 
 
 @register("pfedla")
 @dataclass(frozen=True)
 class PFedLA(Algorithm):
-    """A hypernetwork per client weighs all clients' models, layer by layer, into the model the client trains from.
+    """A hypernetwork per client mixes all clients' models, layer by layer, into the initial weights of local training.
 
-    theta_i^l = sum_j alpha_i^{l,j} theta_j^l (equation 5) with alpha_i = HN_i(v_i; psi_i), theta_j what client j
-    trained last. After local training moved theta_i by Delta, v_i and psi_i take a step
-    hn_lr (d theta_i / d v_i)^T Delta (psi_i likewise): towards where training went. hn_lr = 0 keeps the random weights
-    that PLayer-FL's numbers were made with. Embedding and hidden sizes there: 32 and 64 (FMNIST, EMNIST), 16 and 16
-    (Heart), else 64 and 128. What the server keeps of a client (v_i, psi_i) is in the client's state here, but does
-    not travel.
+    theta_i^l = sum_j alpha_i^{l,j} theta_j^l (equation 5) with alpha_i = HN_i(v_i; psi_i), and theta_j the model that
+    client j trained last. After local training has changed theta_i by Delta, v_i and psi_i take a step hn_lr (d theta_i
+    / d v_i)^T Delta (psi_i likewise), in the direction of training. hn_lr = 0 keeps the random weights that the numbers
+    of PLayer-FL were made with. Its embedding and hidden sizes are 32 and 64 (FMNIST, EMNIST), 16 and 16 (Heart), else
+    64 and 128. The server's state of a client (v_i, psi_i) is in the client's state here, but is not part of the
+    communication cost. Batch-norm: Delta counts trained weights only; running statistics are mixed, too.
 
     Paper: Ma, Zhang, Guo & Xu, 2022, equation 5.
-    Variant: HN_i has a hidden layer for every layer, as in PLayer-FL's code, where no gradient reached it.
+    Variant: HN_i has a hidden layer per layer, as in PLayer-FL's code, in which it received no gradient.
     Communication cost: d up, d down.
     """
 
@@ -53,7 +53,7 @@ class PFedLA(Algorithm):
         layers, e, h = len(site.model.layers), self.embedding, self.hidden
         shapes = {"v": (e,), "W1": (layers, h, e), "b1": (layers, h), "W2": (layers, site.clients, h),
                   "b2": (layers, site.clients)}  # fmt: skip
-        # Uniform draws: v of variance 1, weights and biases as a linear layer's of that many inputs.
+        # Uniform draws: v has variance 1; weights and biases are those of a linear layer with this number of inputs.
         bounds = {"v": math.sqrt(3), "W1": e**-0.5, "b1": e**-0.5, "W2": h**-0.5, "b2": h**-0.5}
         draws = {name: uniform(site.key ^ derive("hypernetwork", name), math.prod(shapes[name])) for name in shapes}
         hyper = {name: bounds[name] * (2 * draws[name].view(shapes[name]) - 1) for name in shapes}

@@ -16,13 +16,13 @@ from bench.registry import Allowed, register
 class PFedMe(Algorithm):
     """Clients descend their Moreau envelopes; the personal model is the envelope's minimiser.
 
-    Every local step, on one mini-batch: theta ~ argmin F_i(theta) + lam/2 ||theta - w_i||^2 (equation 7) by
-    ``inner_steps`` (K) gradient steps of ``lr`` from theta = w_i; then w_i = w_i - eta lam (w_i - theta) (line 8).
-    Server: w = (1 - beta) w + beta mean_i(w_i), uniform over clients. The last theta is tested. K = 1 and beta = 1
-    are uniform FedAvg at learning rate eta lam lr; keep eta lam at most 1.
-    ``simplified`` is the variant behind PLayer-FL's numbers (lam = 0.1): theta stays with its client over rounds and
-    takes one step on F_i(theta) + lam/2 ||theta - w^t||^2, and the server averages the thetas, weighted by samples;
-    eta, beta and K have no meaning. It is then Ditto with average_personal, which also takes AdamW.
+    A local step on one mini-batch: theta ~ argmin F_i(theta) + lam/2 ||theta - w_i||^2 (equation 7) by ``inner_steps``
+    (K) gradient steps of ``lr`` from theta = w_i; then w_i = w_i - eta lam (w_i - theta) (line 8). The authors' code
+    starts from the previous theta instead of w_i. Server: w = (1 - beta) w + beta mean_i(w_i), uniform over clients.
+    The last theta is tested. K = 1 and beta = 1 are uniform FedAvg at learning rate eta lam lr; keep eta lam at most 1.
+    ``simplified`` is the variant of PLayer-FL's numbers (lam = 0.1). theta stays with its client over rounds and takes
+    one step on F_i(theta) + lam/2 ||theta - w^t||^2, and the server averages the thetas, weighted by samples; eta, beta
+    and K have no meaning. It equals Ditto with average_personal, which also takes AdamW.
 
     Paper: Dinh, Tran & Nguyen, 2020, equation 7 (algorithm 1, lines 7 and 8).
     Variant: the paper's, with all clients in every round, or ``simplified``.
@@ -53,7 +53,7 @@ class PFedMe(Algorithm):
             gradient, theta = site.gradient(envelope, theta)
             theta, state = site.optimizer.step(theta, gradient, state)
         if not self.simplified:
-            w = site.moved(w - self.eta * self.lam * (w - theta), theta)
+            w = site.with_statistics(w - self.eta * self.lam * (w - theta), theta)
         return {"w": w, "theta": theta, "optimizer": state}
 
     def end(self, client: Tree, received: Tree, site: Site) -> tuple[Tree, Tree]:

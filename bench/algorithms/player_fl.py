@@ -1,4 +1,4 @@
-"""PLayer-FL (Elhussein & Gürsoy, 2025): the layers before a jump in sensitivity are federated."""
+"""PLayer-FL (Elhussein & Gürsoy, 2025): layers before a jump in sensitivity are federated."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from bench.registry import Allowed, register
 @register("player_fl")
 @dataclass(frozen=True)
 class PLayerFL(Algorithm):
-    """The first layers are federated, as many as their federation sensitivity says; the others stay with the client.
+    """The first layers are federated, their number chosen by federation sensitivity; the others stay with the client.
 
-    After the first round (one epoch in the paper) the server adds up the clients'
-    F_l = sum_{k<=l} 1/n_k sum_p (w_p g_p)^2 (equation 2), and federates the first p layers from then on, p the smallest
-    with F_{p+1} / F_p > threshold (equation 3), all if there is none. The gradient is that of the round's last local
-    step. The threshold is not published; 1.1 to 1.2 gives the paper's layers (Table A.2) on its own curves except on
-    Fed-Heart-Disease. The published numbers are of fixed lists: ``layers`` is their p. PLayer-FL-1 and +1 federate one
-    layer fewer or more: ``shift``. All layers is FedAvg, none is local training. With a ``probe`` the last round's
-    models are looked at layer by layer: "gradients" (sensitivity, variance, trace of the Hessian), "all" (also how far
-    clients are from each other).
+    After the first round (one epoch in the paper) the server adds the clients' F_l = sum_{k<=l} 1/n_k sum_p (w_p g_p)^2
+    (equation 2). From then on it federates the first p layers, with p the smallest for which F_{p+1} / F_p > threshold
+    (equation 3), or all if there is none. The gradient is that of the last local step of the round. The threshold is
+    not published; 1.1 to 1.2 gives the paper's layers (Table A.2) on its own curves except on Fed-Heart-Disease. The
+    published numbers use fixed lists: ``layers`` is their p. PLayer-FL-1 and +1 federate one layer fewer or more:
+    ``shift``. All layers are FedAvg, no layer is local training. ``probe`` analyses the models of the last round by
+    layer: "gradients" (sensitivity, variance, trace of the Hessian), or "all" (also distances between clients).
 
     Paper: Elhussein & Gürsoy, 2025, equations 2 and 3 (algorithms 1 to 3).
-    Variant: p from the sensitivities, as the paper says, or given, as its numbers were made.
+    Variant: p from the sensitivities, as in the paper, or given, as for its numbers.
     Communication cost: d up, d down in the first round, then the weights of the first p layers.
     """
 
@@ -71,7 +70,7 @@ class PLayerFL(Algorithm):
         return {"w": mean(uploads["w"], weights), "p": p}
 
     def transition(self, uploads: Tree) -> Tensor:
-        """How many layers to federate (an integer), given what all clients uploaded."""
+        """Return the number of layers to federate (an integer), from the uploads of all clients."""
         total = uploads["sensitivity"].sum(0)
         jumps = total[1:] > self.threshold * total[:-1]
         p = (torch.cumsum(jumps, 0) == 0).sum() + 1

@@ -15,12 +15,12 @@ from bench.registry import register
 @register("scaffold")
 @dataclass(frozen=True)
 class Scaffold(Algorithm):
-    """Control variates correct the drift of local steps; uniform over clients.
+    """Control variates correct the drift of local steps; means are uniform over clients.
 
     Local step: y = y - lr (g_i(y) + c - c_i), plain SGD (equation 3). After K steps from x:
-    c_i+ = c_i - c + (x - y) / (K lr) (equation 4). Server: x = x + server_lr mean_i(y_i - x) and
-    c = c + mean_i(c_i+ - c_i) (equation 5). All variates start at 0 and cover the trained weights only. Momentum would
-    make K lr the wrong denominator.
+    c_i+ = c_i - c + (x - y_i) / (K lr) (equation 4). Server: x = x + server_lr mean_i(y_i - x) and
+    c = c + mean_i(c_i+ - c_i) (equation 5). All variates start at 0 and cover the trained weights only. Momentum is
+    excluded because K lr would be the wrong denominator.
 
     Paper: Karimireddy et al., 2020, equations 3 to 5 (algorithm 1, lines 10, 12 and 17).
     Variant: option II of equation 4; all clients take part in every round.
