@@ -1,11 +1,11 @@
-"""What installed packages add: modules named by entry points of the group ``silobench.<kind>``.
+"""Modules that installed packages add, named by entry points of the group ``silobench.<kind>``.
 
-A package offers a module in its ``pyproject.toml``::
+A package names a module in its ``pyproject.toml``::
 
     [project.entry-points."silobench.algorithms"]
     fedavgm = "my_package.fedavgm"
 
-and the module registers with ``@register("name")``, as a file of ours does. It is found here without being imported.
+The module registers its classes with ``@register("name")``. It is found here without being imported.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from bench.types import SpecError
 
 
 def modules(kind: str) -> dict[str, Path]:
-    """The source files of all modules that installed packages offer, by module name, in alphabetical order.
+    """Return the source files of all modules that installed packages name, by module name, in alphabetical order.
 
-    Raises :class:`SpecError` for an entry point whose module is not there.
+    Raises :class:`SpecError` for an entry point whose module does not exist.
     """
     points = sorted(entry_points(group=f"silobench.{kind}"), key=lambda point: (point.module, point.name))
     return {point.module: _source(point) for point in points}
 
 
 def _source(point: EntryPoint) -> Path:
-    """The file of an entry point's module: what importing it would read, without importing its parents either."""
+    """Return the file of an entry point's module, without importing the module or its parents."""
     name, places, origin = "", None, None
     for part in point.module.split("."):
         name = f"{name}.{part}".removeprefix(".")

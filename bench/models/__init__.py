@@ -1,1 +1,1 @@
-"""Networks, one small file per family; :mod:`bench.models.functional` makes them functions of a weight vector."""
+"""Networks, one file per family; :mod:`bench.models.functional` makes them functions of a weight vector."""

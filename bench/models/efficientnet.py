@@ -1,8 +1,9 @@
 """EfficientNet-B0 (Tan & Le, 2019, Table 1), as FENDA-FL uses it on Fed-ISIC2019 (section 4.1, Table 9).
 
-Details of efficientnet_pytorch, whose ImageNet weights FENDA-FL starts from (efficientnet-b0-355c32eb.pth): batch-norm
-with epsilon 1e-3 and momentum 0.01, padding on the far side where a convolution halves the image, stochastic depth up
-to 0.2 in training. torchvision's weights fit, too, but were trained with epsilon 1e-5 and even padding.
+Details follow efficientnet_pytorch, whose ImageNet weights FENDA-FL starts from (efficientnet-b0-355c32eb.pth):
+batch-norm with epsilon 1e-3 and momentum 0.01, padding on the far side where a convolution halves the image, stochastic
+depth up to 0.2 in training. torchvision's weights can be loaded, too, but were trained with epsilon 1e-5 and symmetric
+padding.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Annotated
 from torch import Tensor, nn
 
 from bench.models import pretrained
+from bench.models.shapes import image
 from bench.models.tabular import BaseHead, Parallel, classifier
 from bench.registry import Allowed, register
-from bench.types import SpecError
 
 # Expansion, channels, blocks, stride of the first block, kernel (the paper's stages 2 to 8).
 STAGES = (
@@ -29,7 +30,7 @@ SURVIVAL = 0.8  # probability of keeping the last block's residual branch
 
 
 def _convolution(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """Convolution to 1 / ``stride`` of the size, and batch-norm."""
+    """Build a convolution to 1 / ``stride`` of the size, and batch-norm."""
     near, far = (kernel - stride) // 2, (kernel - stride + 1) // 2
     return nn.Sequential(
         nn.ZeroPad2d((near, far, near, far)),
@@ -39,7 +40,7 @@ def _convolution(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, gr
 
 
 class SqueezeExcite(nn.Module):
-    """Every channel scaled by a number in (0, 1) that the means of all channels decide (Hu et al., 2018)."""
+    """Scales every channel by a number in (0, 1) computed from the means of all channels (Hu et al., 2018)."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -53,7 +54,7 @@ class SqueezeExcite(nn.Module):
 
 
 class MBConv(nn.Module):
-    """An inverted bottleneck: widen, convolve each channel by itself, weigh the channels, narrow; then the residual."""
+    """Inverted bottleneck: widen, convolve each channel separately, scale channels, narrow, add the residual."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, kernel: int, stride: int, drop: float) -> None:
         super().__init__()
@@ -64,7 +65,7 @@ class MBConv(nn.Module):
             SqueezeExcite(inner, inputs // 4), _convolution(inner, outputs),
         )  # fmt: skip
         self.residual = stride == 1 and inputs == outputs
-        # Of a single channel, so that it drops the branch of a whole sample.
+        # One channel per sample, so that a draw drops the branch of a whole sample.
         self.drop = nn.Dropout1d(drop)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -73,10 +74,9 @@ class MBConv(nn.Module):
 
 
 def _extractor(inputs: tuple[int, ...], frozen: int, weights: str) -> nn.Sequential:
-    """Stem, 16 blocks and the last convolution, pooled: (n, channels, height, width) -> (n, 1280)."""
-    if len(inputs) != 3:
-        raise SpecError(f"EfficientNet takes images (channels, height, width), not {inputs}")
-    parts: list[nn.Module] = [nn.Sequential(_convolution(inputs[0], STEM, 3, 2), nn.SiLU()), *_blocks()]
+    """Build stem, 16 blocks and the last convolution, pooled: (n, channels, height, width) -> (n, 1280)."""
+    channels, _, _ = image("efficientnet_b0", inputs)
+    parts: list[nn.Module] = [nn.Sequential(_convolution(channels, STEM, 3, 2), nn.SiLU()), *_blocks()]
     last = nn.Sequential(_convolution(STAGES[-1][1], FEATURES), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     extractor = nn.Sequential(*parts, last)
     pretrained.load_into(extractor, weights, LAYOUTS)
@@ -94,7 +94,7 @@ def _blocks() -> Iterator[MBConv]:
             inputs, number = outputs, number + 1
 
 
-# How others call the weights, in the order of ours ---------------------------------------------------------------
+# Names of the weights in other packages, in the order of this model -----------------------------------------------
 
 
 def _convolution_names(convolution: str, norm: str) -> Iterator[str]:
@@ -145,10 +145,12 @@ def efficientnet_b0(
     frozen_blocks: Frozen = 0,
     weights: str = "none",
 ) -> nn.Module:
-    """EfficientNet-B0 (4,017,796 parameters for 8 classes; 2,315,544 trained with 13 of its 16 blocks frozen).
+    """Build EfficientNet-B0 (4,017,796 parameters for 8 classes; 2,315,544 trained with 13 of its 16 blocks frozen).
 
-    The stem is frozen with the first blocks. ``weights`` "sha256:..." names a file of pretrained weights, of
-    efficientnet_pytorch or torchvision (see :mod:`bench.models.pretrained`); with "none" all weights are random.
+    ``frozen_blocks`` above 0 also freeze the stem. ``weights`` "sha256:..." names a file of pretrained weights of
+    efficientnet_pytorch or torchvision (see :mod:`bench.models.pretrained`); with "none" all weights are random. Raises
+    :class:`SpecError` for inputs that are not images, and :class:`DataError` for a file that is missing or does not
+    fit.
     """
     return BaseHead(_extractor(inputs, frozen_blocks, weights), classifier(FEATURES, outputs, dropout=0.2))
 
@@ -161,7 +163,10 @@ def parallel_efficientnet_b0(
     frozen_blocks: Frozen = 13,
     weights: str = "none",
 ) -> nn.Module:
-    """Local and global EfficientNet-B0 under a hidden layer of 64 units (4,775,016 trained parameters)."""
+    """Build local and global EfficientNet-B0 extractors under a hidden layer of 64 (4,775,016 trained parameters).
+
+    Options and errors are those of :func:`efficientnet_b0`.
+    """
     head = nn.Sequential(nn.Dropout(0.2), nn.Linear(2 * FEATURES, 64), nn.ReLU(), classifier(64, outputs))
     local_extractor, global_extractor = (_extractor(inputs, frozen_blocks, weights) for _ in range(2))
     return Parallel(local_extractor, global_extractor, head)

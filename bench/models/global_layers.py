@@ -1,8 +1,8 @@
-"""The transformer of Global Layers (Obeidi, 2023, section 3.3, appendix C, Figures 2 and 3).
+"""Transformer of Global Layers (Obeidi, 2023, section 3.3, appendix C, Figures 2 and 3).
 
-Its printed numbers were made with what stands here; where the text differs: batch-norm was trained in evaluation mode
-(the norms are affine), the gate multiplies the hidden layer, it stands in the Covertype model only, and so does the
-norm of the input. Tables 11 and 12 have d_global exchanged: 11 belongs to Covertype, 8 to the heart cohorts.
+It is the network behind the printed numbers. It differs from the text: batch-norm was trained in evaluation mode (the
+norms are affine), the gate multiplies the hidden layer, and only the Covertype model has the gate and a norm of the
+input. Tables 11 and 12 exchange d_global: 11 belongs to Covertype, 8 to the heart cohorts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bench.registry import Allowed, register
 
 BLOCKS = 6  # Table 10
 
-Norm = Callable[[int], nn.Module]  # of so many channels, which are the last axis but one
+Norm = Callable[[int], nn.Module]  # from the number of channels, which are the last axis but one
 
 
 class Affine(nn.Module):
-    """Batch-norm in evaluation mode that has never been trained otherwise: mean 0 and variance 1 for ever."""
+    """Batch-norm in evaluation mode that was never trained otherwise: mean 0 and variance 1 always."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Affine(nn.Module):
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Torch's, for samples along the last axis."""
+    """Torch's batch-norm for samples along the last axis."""
 
     def forward(self, x: Tensor) -> Tensor:
         return _reversed(super().forward(_reversed(x)))
@@ -47,7 +47,7 @@ def _reversed(x: Tensor) -> Tensor:
 
 
 class Along(nn.Linear):
-    """A linear layer along the first axis: (inputs, ...) -> (outputs, ...)."""
+    """Linear layer along the first axis: (inputs, ...) -> (outputs, ...)."""
 
     def forward(self, x: Tensor) -> Tensor:
         columns = x.flatten(1)
@@ -56,11 +56,11 @@ class Along(nn.Linear):
 
 
 class Embedding(nn.Module):
-    """Every feature through a linear layer of its own, then a norm: (d, n) -> (e, d, n) (equation 9)."""
+    """A linear layer for every feature, then a norm: (d, n) -> (e, d, n) (equation 9)."""
 
     def __init__(self, features: int, norm: Norm) -> None:
         super().__init__()
-        layers = [nn.Linear(1, WIDTH) for _ in range(features)]  # of whose initial weights these are made
+        layers = [nn.Linear(1, WIDTH) for _ in range(features)]  # for their initial weights
         self.weight = nn.Parameter(torch.stack([layer.weight.detach()[:, 0] for layer in layers]))
         self.bias = nn.Parameter(torch.stack([layer.bias.detach() for layer in layers]))
         self.norm = norm(features)
@@ -70,11 +70,11 @@ class Embedding(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention of several heads, without biases: (e, d, n) -> (e, d, n)."""
+    """Self-attention with several heads, without biases: (e, d, n) -> (e, d, n)."""
 
     def __init__(self) -> None:
         super().__init__()
-        out = Along(WIDTH, WIDTH, bias=False)  # drawn first, as torch's own attention does
+        out = Along(WIDTH, WIDTH, bias=False)  # drawn first, as in torch's attention
         self.project, self.out = skip_init(Along, WIDTH, 3 * WIDTH, bias=False), out
         nn.init.xavier_uniform_(self.project.weight)
 
@@ -83,7 +83,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class GatedFeedforward(nn.Module):
-    """w_2 selu(w_1 norm(x)), and with a gate w_2 (selu(w_1 norm(x)) * w_3 x); w_1 and w_3 narrow, w_2 widens."""
+    """w_2 selu(w_1 norm(x)), or with a gate w_2 (selu(w_1 norm(x)) * w_3 x); w_1 and w_3 narrow, w_2 widens."""
 
     def __init__(self, width: int, hidden: int, norm: nn.Module, *, gate: bool, bias: bool) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class GatedFeedforward(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer block over the features of a sample; its residuals start from normalised values."""
+    """Transformer block over the features of a sample; its residuals start from normalised values."""
 
     def __init__(self, features: int, norm: Norm, gate: bool) -> None:
         super().__init__()
@@ -128,9 +128,9 @@ class Block(nn.Module):
 
 
 class GLTransformer(nn.Module):
-    """Embedding, six blocks, five layers of which the second to fourth have the same shape everywhere, a head.
+    """Embedding, six blocks, five layers and a head; the second to fourth layer have the same shape for all clients.
 
-    Inside, samples are the last axis: then no product of matrices, forth or back, needs a transposed copy.
+    Inside, samples are the last axis, so that no matrix product, forward or backward, needs a transposed copy.
     """
 
     def __init__(self, features: int, outputs: int, d_global: int, norm: Norm, gate: bool, input_norm: bool) -> None:
@@ -156,7 +156,7 @@ class GLTransformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.blocks(self.embedding(self.input_norm(x.flatten(1).T)))
-        x = self.layer1(x.transpose(0, 1).flatten(0, 1))  # all of the first feature first
+        x = self.layer1(x.transpose(0, 1).flatten(0, 1))  # all numbers of the first feature first
         x = x + self.layer2(x)
         x = self.layer3(x)
         x = x + self.layer4(x)
@@ -176,9 +176,9 @@ def gl_transformer(
     input_norm: bool = False,
     norm: Literal["affine", "batch"] = "affine",
 ) -> nn.Module:
-    """Global Layers' transformer over features (the defaults: heart cohorts; 448,339 parameters for 13 features).
+    """Build Global Layers' transformer over features (448,339 parameters for 13 features of the heart cohorts).
 
-    Covertype: ``d_global`` 11, ``gate`` and ``input_norm`` (915,954 parameters for 6 classes). ``norm`` "affine" is
-    what the printed numbers were made with, "batch" is batch-norm as the paper has it.
+    Covertype uses ``d_global`` 11, ``gate`` and ``input_norm`` (915,954 parameters for 6 classes). ``norm`` "affine" is
+    behind the printed numbers; "batch" is batch-norm, as in the paper.
     """
     return GLTransformer(math.prod(inputs), outputs, d_global, _NORMS[norm], gate, input_norm)

@@ -1,7 +1,7 @@
-"""The networks of PLayer-FL (Elhussein & Gürsoy, 2025, Table A.2), in the sizes of the released code.
+"""Networks of PLayer-FL (Elhussein & Gürsoy, 2025, Table A.2), in the sizes of the released code.
 
-No normalisation layers. Weights begin Kaiming-normal (fan-in, gain of ReLU), biases at zero. The layers that PLayer-FL
-chooses between are the children with weights, in order; a single output ends in a sigmoid.
+There are no normalisation layers. Initial weights are Kaiming-normal (fan-in, gain of ReLU), initial biases 0. The
+layers that PLayer-FL chooses between are the children with weights, in order. A single output ends in a sigmoid.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, relu, softmax
 
+from bench.models.shapes import image
 from bench.models.tabular import Share, Width, classifier
 from bench.registry import register
 from bench.types import SpecError
@@ -31,7 +32,7 @@ def _convolutional(
     depth: int, channels: list[int], kernel: int, padding: int, pooled: set[int], dropout: dict[int, float],
     hidden: int, outputs: int,
 ) -> nn.Module:  # fmt: skip
-    """layer1 ... layerK (convolution, ReLU, 2x2 pooling and dropout where asked), global average, fc1, fc2."""
+    """Build layer1 ... layerK (convolution, ReLU, optional 2x2 pooling and dropout), global average, fc1, fc2."""
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     for number, (entering, leaving) in enumerate(zip([depth, *channels], channels, strict=False), start=1):
         parts[f"layer{number}"] = nn.Conv2d(entering, leaving, kernel, padding=padding)
@@ -50,27 +51,30 @@ def _convolutional(
 
 @register("player_fmnist")
 def player_fmnist(inputs: tuple[int, ...], outputs: int) -> nn.Module:
-    """PLayer-FL's three convolutions for FashionMNIST (1,052,758 parameters) and EMNIST (1,058,010)."""
-    return _convolutional(inputs[0], [64, 128, 256], 5, 2, {1, 2, 3}, {}, 100, outputs)
+    """Build three convolutions for FashionMNIST (1,052,758 parameters) and EMNIST (1,058,010)."""
+    depth, _, _ = image("player_fmnist", inputs, 8)
+    return _convolutional(depth, [64, 128, 256], 5, 2, {1, 2, 3}, {}, 100, outputs)
 
 
 @register("player_cifar")
 def player_cifar(inputs: tuple[int, ...], outputs: int, *, dropout: Share = 0.3) -> nn.Module:
-    """PLayer-FL's five convolutions for CIFAR-10 (3,963,094 parameters); padding 2 makes the maps grow."""
+    """Build five convolutions for CIFAR-10 (3,963,094 parameters); padding 2 enlarges the maps."""
+    depth, _, _ = image("player_cifar", inputs)
     everywhere = dict.fromkeys(range(1, 6), dropout)
-    return _convolutional(inputs[0], [64, 128, 256, 512, 512], 3, 2, {2, 4}, everywhere, 100, outputs)
+    return _convolutional(depth, [64, 128, 256, 512, 512], 3, 2, {2, 4}, everywhere, 100, outputs)
 
 
 @register("player_isic")
 def player_isic(inputs: tuple[int, ...], outputs: int, *, dropout: Share = 0.2) -> nn.Module:
-    """PLayer-FL's five convolutions for ISIC-2019 (1,700,932 parameters)."""
+    """Build five convolutions for ISIC-2019 (1,700,932 parameters)."""
+    depth, _, _ = image("player_isic", inputs, 8)
     last = dict.fromkeys((3, 4, 5), dropout)
-    return _convolutional(inputs[0], [32, 64, 128, 256, 512], 3, 1, {3, 4, 5}, last, 256, outputs)
+    return _convolutional(depth, [32, 64, 128, 256, 512], 3, 1, {3, 4, 5}, last, 256, outputs)
 
 
 @register("player_heart")
 def player_heart(inputs: tuple[int, ...], outputs: int) -> nn.Module:
-    """PLayer-FL's four linear layers for Fed-Heart-Disease (2,095 parameters on 10 features and 5 classes)."""
+    """Build four linear layers for Fed-Heart-Disease (2,095 parameters for 10 features and 5 classes)."""
     parts = OrderedDict(
         flatten=nn.Flatten(),
         fc1=nn.Linear(math.prod(inputs), 50),
@@ -85,11 +89,11 @@ def player_heart(inputs: tuple[int, ...], outputs: int) -> nn.Module:
 
 
 class SingleHeadAttention(nn.Module):
-    """Self-attention with one head: softmax(Q K^T / sqrt(width)) V, padding never looked at."""
+    """Self-attention with one head: softmax(Q K^T / sqrt(width)) V, without attention to padding."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # Queries, keys and values in one matrix: one layer, as in the paper's figures.
+        # Queries, keys and values are one matrix, so that they are one layer, as in the paper's figures.
         self.weight = nn.Parameter(torch.cat([nn.init.kaiming_normal_(torch.empty(width, width)) for _ in range(3)]))
 
     def forward(self, x: Tensor, present: Tensor) -> Tensor:
@@ -99,7 +103,7 @@ class SingleHeadAttention(nn.Module):
 
 
 class Transformer(nn.Module):
-    """One block of attention over tokens (n, length) int64, 0 being padding; the first token's place is classified."""
+    """One attention block over tokens (n, length) int64, with 0 for padding; the first token's output is classified."""
 
     def __init__(self, length: int, outputs: int, vocabulary: int, width: int) -> None:
         super().__init__()
@@ -115,10 +119,13 @@ class Transformer(nn.Module):
             embedding.weight.data = normalize(embedding.weight.data)
 
     def begin_from(self, embeddings: Tensor) -> None:
-        """Begin from these vectors (vocabulary, width) of tokens, each divided by its norm, and train them on."""
+        """Start from vectors (vocabulary, width) of tokens, each divided by its norm, which are trained further.
+
+        Raises :class:`SpecError` if their width is not the model's.
+        """
         width = self.token_embedding.embedding_dim
         if embeddings.shape[1] != width:
-            raise SpecError(f"the embeddings are {embeddings.shape[1]} wide, the model {width}; give it that width")
+            raise SpecError(f"the model has width {width}, its embeddings {embeddings.shape[1]}; give both one width")
         self.token_embedding = nn.Embedding.from_pretrained(normalize(embeddings), freeze=False, padding_idx=0)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -131,10 +138,10 @@ class Transformer(nn.Module):
 
 @register("player_text")
 def player_text(inputs: tuple[int, ...], outputs: int, *, vocabulary: Width = 30_522, width: Width = 768) -> nn.Module:
-    """PLayer-FL's attention block for Sent-140 (768 V + 7,175,426 parameters) and MIMIC-III (768 V + 7,477,250).
+    """Build an attention block for Sent-140 (768 V + 7,175,426 parameters) and MIMIC-III (768 V + 7,477,250).
 
-    V is the vocabulary, 119 and 512 tokens the length. Every row of both embeddings begins with norm 1, that of padding
-    at zero, and all are trained. Directions are random unless the data set brings vectors (its option ``embeddings``),
-    which then also decide V; the authors begin from those of BERT.
+    V is the vocabulary; the lengths are 119 and 512 tokens. Every row of both embeddings has initial norm 1, except the
+    row of padding, which is 0; all are trained. Directions are random unless the data set provides vectors (its option
+    ``embeddings``), which then also decide V; the authors start from those of BERT.
     """
     return Transformer(inputs[0], outputs, vocabulary, width)

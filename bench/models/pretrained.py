@@ -1,8 +1,8 @@
-"""Pretrained weights: a file of the user's, named in studies by its content, so that any machine runs the same study.
+"""Pretrained weights: a user's file, named in studies by its content, so that any machine runs the same study.
 
 A model that can start from such weights has the option ``weights``: "none", or "sha256:" and the SHA-256 of a file.
-The file is looked for where the environment variable BENCH_WEIGHTS points, at a file or a folder of files. It is read
-as data only; a pickle that asks for more than tensors is refused.
+The environment variable BENCH_WEIGHTS is the path of that file, or of a folder of files. The file is read as data only;
+a pickle that needs more than tensors is refused.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ SUFFIXES = (".safetensors", ".pth", ".pt")
 
 
 def load_into(module: nn.Module, weights: str, layouts: Mapping[str, Sequence[str]]) -> None:
-    """Give the module the weights that the option ``weights`` names; "none" leaves its own.
+    """Load the weights that the option ``weights`` names into the module; "none" keeps the module's own.
 
-    ``layouts`` say for every known package how a file of its calls the module's floating point tensors, in their
-    order. Raises :class:`SpecError` for an option that is neither, :class:`DataError` for a file that is not there or
-    does not fit.
+    ``layouts`` are, by package, the names that its files use for the module's floating point tensors, in their order.
+    Raises :class:`SpecError` for an option that is neither, and :class:`DataError` for a file that is missing or does
+    not fit.
     """
     if weights == "none":
         return
@@ -46,11 +46,11 @@ def load_into(module: nn.Module, weights: str, layouts: Mapping[str, Sequence[st
 
 
 def _find(weights: str) -> tuple[Path, bytes]:
-    """The file with this hash, and what is in it."""
+    """Return the file with this hash, and its content."""
     place = os.environ.get("BENCH_WEIGHTS")
     remedy = "set BENCH_WEIGHTS to the file with these weights or its folder, or give weights = 'none'"
     if not place:
-        raise DataError(f"weights = {weights!r}: BENCH_WEIGHTS names no file or folder to look in; {remedy}")
+        raise DataError(f"weights = {weights!r}: BENCH_WEIGHTS is not set; {remedy}")
     root = Path(place).expanduser()
     found = []
     for file in _files(root):
@@ -67,7 +67,7 @@ def _files(root: Path) -> Iterable[Path]:
     if root.is_file():
         return [root]
     if not root.is_dir():
-        raise DataError(f"BENCH_WEIGHTS = {str(root)!r}: there is no such file or folder")
+        raise DataError(f"BENCH_WEIGHTS = {str(root)!r}: no such file or folder; correct the path")
     return sorted(file for file in root.iterdir() if file.suffix in SUFFIXES)
 
 
@@ -77,12 +77,13 @@ def _read(file: Path, content: bytes) -> dict[str, Tensor]:
             return load_safetensors(content)
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         return {str(name): value for name, value in state.items() if isinstance(value, Tensor)}
-    except Exception as error:  # whatever a foreign file may lead to
-        raise DataError(f"{file}: no tensors by name, as torch.save or safetensors write them") from error
+    except Exception as error:  # reading a file of unknown content may raise anything
+        expected = "expected one written by safetensors or torch.save"
+        raise DataError(f"{file}: not a file of named tensors; {expected}") from error
 
 
 def _layout(file: Path, state: Mapping[str, Tensor], layouts: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The layout that the file has."""
+    """Return the layout of the file."""
     lacking = {}
     for package, names in layouts.items():
         absent = next((name for name in names if name not in state), None)
@@ -90,4 +91,4 @@ def _layout(file: Path, state: Mapping[str, Tensor], layouts: Mapping[str, Seque
             return names
         lacking[package] = absent
     reasons = ", ".join(f"as in {package} it lacks {name}" for package, name in lacking.items())
-    raise DataError(f"{file}: not this model's weights ({reasons})")
+    raise DataError(f"{file}: not weights of this model ({reasons}); name another file")

@@ -1,6 +1,6 @@
 """Networks for feature vectors, as FENDA-FL uses them on Fed-Heart-Disease and GEMINI (section 4, Table 9, appendix D).
 
-One output means a probability (the network ends in a sigmoid), several mean logits.
+One output is a probability (the network ends in a sigmoid); several are logits.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bench.registry import Allowed, register
 from bench.types import SpecError
 
 Width = Annotated[int, Allowed(ge=1)]
-Widths = Annotated[int | Sequence[int], Allowed(ge=1)]  # of one hidden layer, or of several
+Widths = Annotated[int | Sequence[int], Allowed(ge=1)]  # of one hidden layer, or of each of several
 Share = Annotated[float, Allowed(ge=0, lt=1)]
 
 
 class BaseHead(nn.Module):
-    """A feature extractor ``base`` followed by a ``head``: where split methods (FedPer, MOON ...) cut."""
+    """A feature extractor ``base`` followed by a ``head``, the two parts of split methods (FedPer, MOON ...)."""
 
     def __init__(self, base: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class BaseHead(nn.Module):
 
 
 class Parallel(nn.Module):
-    """Two feature extractors side by side under one head, which sees (local, global) features concatenated.
+    """Two feature extractors in parallel under one head, which receives (local, global) features concatenated.
 
     FENDA-FL, Figure 1.
     """
@@ -47,7 +47,7 @@ class Parallel(nn.Module):
 
 
 def classifier(features: int, outputs: int, dropout: float = 0.0) -> nn.Sequential:
-    """Dropout, one linear layer and, for a single output, a sigmoid."""
+    """Build dropout, one linear layer and, for a single output, a sigmoid."""
     layers: list[nn.Module] = [*_dropout(dropout), nn.Linear(features, outputs)]
     if outputs == 1:
         layers.append(nn.Sigmoid())
@@ -59,7 +59,7 @@ def _dropout(share: float) -> list[nn.Module]:
 
 
 def _extractor(inputs: tuple[int, ...], widths: Sequence[int], dropout: float) -> nn.Sequential:
-    """Hidden layers with ReLU, and dropout between them."""
+    """Build hidden layers with ReLU, and dropout between them."""
     layers: list[nn.Module] = [nn.Flatten(), nn.Linear(math.prod(inputs), widths[0]), nn.ReLU()]
     for entering, leaving in pairwise(widths):
         layers += [*_dropout(dropout), nn.Linear(entering, leaving), nn.ReLU()]
@@ -75,15 +75,15 @@ def _widths(option: str, hidden: int | Sequence[int]) -> list[int]:
 
 @register("logistic")
 def logistic(inputs: tuple[int, ...], outputs: int) -> nn.Module:
-    """Logistic or softmax regression: one linear layer (14 parameters on Fed-Heart-Disease)."""
+    """Build logistic or softmax regression: one linear layer (14 parameters on Fed-Heart-Disease)."""
     return BaseHead(nn.Flatten(), classifier(math.prod(inputs), outputs))
 
 
 @register("mlp")
 def mlp(inputs: tuple[int, ...], outputs: int, *, hidden: Widths = 10, dropout: Share = 0.0) -> nn.Module:
-    """Hidden layers with ReLU, one unless ``hidden`` is a list of their widths, dropout after each.
+    """Build hidden layers with ReLU, each followed by dropout; ``hidden`` is one width or a list of widths.
 
-    On Fed-Heart-Disease a width of 10 makes 151 parameters, printed as 152, and 5 make 76.
+    On Fed-Heart-Disease a width of 10 gives 151 parameters, printed as 152, and a width of 5 gives 76.
     """
     widths = _widths("hidden", hidden)
     return BaseHead(_extractor(inputs, widths, dropout), classifier(widths[-1], outputs, dropout))
@@ -99,10 +99,10 @@ def parallel_mlp(
     global_hidden: Widths | None = None,
     head_hidden: Annotated[Sequence[int], Allowed(ge=1)] = (),
 ) -> nn.Module:
-    """Local and global hidden layers under one head (hidden 5: 151 parameters on Fed-Heart-Disease).
+    """Build local and global hidden layers under one head (hidden 5: 151 parameters on Fed-Heart-Disease).
 
-    ``hidden`` are the widths of the local layers, and of the global ones unless they are given their own;
-    ``head_hidden`` those of hidden layers in the head.
+    ``hidden`` are the widths of the local layers, and of the global ones unless ``global_hidden`` is given;
+    ``head_hidden`` are those of hidden layers in the head.
     """
     local_widths = _widths("hidden", hidden)
     global_widths = local_widths if global_hidden is None else _widths("global_hidden", global_hidden)

@@ -1,11 +1,11 @@
-/* A block of Global Layers' transformer, forth and back: what a sample's tokens (one for each feature) do together.
+/* A block of Global Layers' transformer, forward and backward, over the tokens of a sample (one for each feature).
  *
  *   u = norm(x),  r = u + O attention(P u),  y = r + selu(W (selu(N norm'(r)) * G r)),
  *
  * x and y (WIDTH, features, samples), all norms affine, P, O, W, N and G matrices that all tokens share, G optional.
- * Samples lie side by side in memory, so a `vector` holds one number of each of several samples, and what is written
- * below about numbers is done for all of these at a time. Nothing of a sample leaves the processor's nearer caches,
- * and the gradient computes the block again: both cost less than memory does.
+ * Samples are adjacent in memory, so a `vector` holds one number of each of several samples, and the operations below
+ * apply to all of these at once. All numbers of a sample stay in the processor's nearer caches, and the gradient
+ * computes the block again: both cost less than access to memory.
  */
 
 #include <math.h>
@@ -295,7 +295,7 @@ static void forth_back(
 
 /* Memory --------------------------------------------------------------------------------------------------------- */
 
-/* The numbers of so many samples, or of as many as a vector holds. */
+/* The numbers of `samples` samples, or of as many as a vector holds. */
 static vector load(const float *from, long samples) {
     vector x = {0};
     if (samples >= SAMPLES) memcpy(&x, from, sizeof x);

@@ -1,7 +1,8 @@
 """A block of Global Layers' transformer: attention among a sample's features, then a gated feedforward layer.
 
-Inside, numbers are many and small: a head is two numbers wide, a feature sixteen. Torch's operations spend their time
-on writing these and reading them again, so the whole block is a kernel (``token_block.c``). Samples are the last axis.
+Its arrays are many and small: a head is two numbers wide, a feature sixteen. Torch's operations spend most of their
+time writing these and reading them again, so the whole block is a C kernel (``token_block.c``). Samples are the last
+axis.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 WIDTH, HEADS, HIDDEN = 16, 8, 8  # Table 10
 EPSILON = 1e-5  # of batch-norm
-FEATURES = 48  # so many the kernel has room for
+FEATURES = 48  # the most that the kernel supports
 
 
 class Weights(NamedTuple):
-    """Of a block over d features whose norms are affine: a scale and a shift for each feature."""
+    """Weights of a block over d features with affine norms: a scale and a shift for each feature."""
 
     scale: Tensor  # (d,)
     shift: Tensor
@@ -41,14 +42,17 @@ class Weights(NamedTuple):
 
 
 def token_block(x: Tensor, weights: Weights) -> Tensor:
-    """x (16, d, n) -> (16, d, n); see :func:`by_definition`."""
+    """Return the block's output, x (16, d, n) -> (16, d, n); see :func:`by_definition`."""
     arguments = [x, *(weight for weight in weights if weight is not None)]
     fits = x.shape[-2] <= FEATURES and serve(SOURCE, *arguments)
     return _Block.apply(*arguments) if fits else by_definition(*arguments)
 
 
 def by_definition(x: Tensor, *weights: Tensor) -> Tensor:
-    """u = norm(x), r = u + O attention(P u), r + selu(W (selu(N norm'(r)) * G r)); axes of several runs come first."""
+    """Return r + selu(W (selu(N norm'(r)) * G r)) with u = norm(x) and r = u + O attention(P u).
+
+    x is (..., 16, d, n); leading axes are of several runs.
+    """
     w = Weights(*weights)
     x = _affine(x, w.scale, w.shift)
     x = x + _product(w.out, attention(_product(w.project, x)))
@@ -57,12 +61,12 @@ def by_definition(x: Tensor, *weights: Tensor) -> Tensor:
 
 
 def _affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """Batch-norm (over the last axis but one) in evaluation mode that was never trained: mean 0 and variance 1."""
+    """Apply batch-norm (over the last axis but one) in evaluation mode, never trained: mean 0 and variance 1."""
     return x * (scale / math.sqrt(1 + EPSILON))[..., None, :, None] + shift[..., None, :, None]
 
 
 def attention(projected: Tensor) -> Tensor:
-    """softmax(Q K^T / sqrt(2)) V (Vaswani et al., 2017, equation 1) in every head: (48, d, n) -> (16, d, n)."""
+    """Return softmax(Q K^T / sqrt(2)) V (Vaswani et al., 2017, equation 1) for every head: (48, d, n) -> (16, d, n)."""
     width = WIDTH // HEADS
     query, key, value = projected.unflatten(-3, (3, HEADS, width)).unbind(-5)
     score = torch.einsum("...win,...wjn->...ijn", query / math.sqrt(width), key)
@@ -73,7 +77,7 @@ def _product(matrix: Tensor, x: Tensor) -> Tensor:
     return torch.einsum("...oc,...cin->...oin", matrix, x)
 
 
-# The kernel --------------------------------------------------------------------------------------------------------
+# Kernel --------------------------------------------------------------------------------------------------------
 
 
 class _Block(torch.autograd.Function):
@@ -95,7 +99,7 @@ class _Block(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """The gradients of x and all weights, whose own gradients are those of the definition."""
+    """Gradients of x and all weights; their own gradients are those of the definition."""
 
     @staticmethod
     def forward(*arguments: Tensor) -> tuple[Tensor, ...]:
@@ -118,7 +122,7 @@ class _Gradient(torch.autograd.Function):
 
 
 def _first(runs: int, places: tuple[int | None, ...], tensors: tuple[Tensor, ...]) -> Iterator[Tensor]:
-    """The tensors with the mapped axis first, also those that all runs share."""
+    """Yield the tensors with the mapped axis first, including those that all runs share."""
     for place, each in zip(places, tensors, strict=True):
         yield each.expand(runs, *each.shape) if place is None else each.movedim(place, 0)
 
@@ -145,18 +149,18 @@ def _gradient(arguments: list[Tensor], dy: Tensor) -> list[Tensor]:
 
 
 def _at(tensor: Tensor, axes: int, run: int) -> ctypes.c_void_p:
-    """Where the numbers of one run begin, whose own axes are the last."""
+    """Return the address of the numbers of one run, whose own axes are the last."""
     own = math.prod(tensor.shape[-axes:])
     return ctypes.c_void_p(tensor.data_ptr() + run * own * tensor.element_size())
 
 
 def _all_at(weights: list[Tensor], run: int) -> ctypes.Array[ctypes.c_void_p]:
-    """The weights of one run as the kernel's structure of pointers, the gate's NULL if there is none."""
+    """Return the weights of one run as the kernel's structure of pointers; the gate's is NULL without a gate."""
     axes = (1, 1, 2, 2, 1, 1, 2, 2, 2)
     places = [_at(weight, own, run) for weight, own in zip(weights, axes, strict=False)]
     return (ctypes.c_void_p * len(axes))(*places)
 
 
 def _sizes(x: Tensor) -> list[ctypes.c_long]:
-    """Features and samples."""
+    """Return the numbers of features and samples."""
     return [ctypes.c_long(size) for size in x.shape[-2:]]

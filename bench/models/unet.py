@@ -1,7 +1,7 @@
 """3-D U-Nets (Çiçek et al., 2016), as FENDA-FL uses them on Fed-IXI (section 4.1, Tables 9 and 12).
 
-The output is a probability for every channel and voxel (softmax over channels). The paper prints twice the parameters
-there are: its tool counted every layer under two names.
+The output is a probability for every channel and voxel (softmax over channels). The paper prints twice the number of
+parameters: its tool counted every layer under two names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.types import SpecError
 
 
 def _convolution(inputs: int, outputs: int, normalised: bool = True) -> nn.Sequential:
-    """3x3x3 convolution, batch-norm (which makes a bias superfluous) and a PReLU with one slope."""
+    """Build a 3x3x3 convolution, batch-norm (which makes a bias superfluous) and a PReLU with one slope."""
     norm = [nn.BatchNorm3d(outputs)] if normalised else []
     return nn.Sequential(nn.Conv3d(inputs, outputs, 3, padding=1, bias=not normalised), *norm, nn.PReLU())
 
@@ -23,8 +23,8 @@ def _convolution(inputs: int, outputs: int, normalised: bool = True) -> nn.Seque
 class UNet(nn.Module):
     """Features of every voxel: (n, inputs, ...) -> (n, 2 channels, ...).
 
-    ``levels`` resolutions, each half of the one before it; level i from 0 holds 2^(i+1) channels. Coming up, a level
-    sees its own features of the way down beside the interpolated ones from below.
+    It has ``levels`` resolutions, each half of the previous one; level i, from 0, has 2^(i+1) ``channels``. On the way
+    up, a level receives its own features of the way down next to the interpolated ones from below.
     """
 
     def __init__(self, inputs: int, channels: int, levels: int) -> None:
@@ -69,7 +69,7 @@ def _head(features: int, outputs: int) -> nn.Module:
 
 @register("unet3d")
 def unet3d(inputs: tuple[int, ...], outputs: int, *, channels: Width = 12, levels: Width = 3) -> nn.Module:
-    """A 3-D U-Net (channels 12: 553,260 parameters; 8, a twin of APFL: 246,156; 11: 464,982)."""
+    """Build a 3-D U-Net (channels 12: 553,260 parameters; 8, a twin of APFL: 246,156; 11: 464,982)."""
     return BaseHead(_extractor(inputs, channels, levels), _head(2 * channels, outputs))
 
 
@@ -83,9 +83,9 @@ def parallel_unet3d(
     global_channels: Width | None = None,
     global_levels: Width | None = None,
 ) -> nn.Module:
-    """Local and global 3-D U-Nets under one 1x1x1 convolution (channels 8: 492,310 parameters).
+    """Build local and global 3-D U-Nets under one 1x1x1 convolution (channels 8: 492,310 parameters).
 
-    ``channels`` and ``levels`` are the local U-Net's; the global one has the same unless it is given its own.
+    ``channels`` and ``levels`` are the local U-Net's, and the global one's unless it has its own.
     """
     global_channels = channels if global_channels is None else global_channels
     global_levels = levels if global_levels is None else global_levels

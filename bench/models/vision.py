@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from torch import nn
 
+from bench.models.shapes import image
 from bench.models.tabular import BaseHead, Parallel, Width, classifier
 from bench.registry import register
 
 
 @register("cnn")
 def cnn(inputs: tuple[int, ...], outputs: int, *, channels: Width = 16, hidden: Width = 64) -> nn.Module:
-    """Two 5x5 convolutions (``channels`` and twice as many), each with ReLU and 2x2 pooling, and a hidden layer."""
+    """Build two 5x5 convolutions (``channels`` and twice that), each with ReLU and 2x2 pooling, and a hidden layer."""
     return BaseHead(_extractor(inputs, channels, hidden), classifier(hidden, outputs))
 
 
 @register("parallel_cnn")
 def parallel_cnn(inputs: tuple[int, ...], outputs: int, *, channels: Width = 8, hidden: Width = 32) -> nn.Module:
-    """Local and global extractors as in ``cnn`` under one linear head, for FENDA-FL and its kin."""
+    """Build local and global extractors as in ``cnn`` under one linear head."""
     local_extractor, global_extractor = (_extractor(inputs, channels, hidden) for _ in range(2))
     return Parallel(local_extractor, global_extractor, classifier(2 * hidden, outputs))
 
 
 def _extractor(inputs: tuple[int, ...], channels: int, hidden: int) -> nn.Sequential:
-    depth, height, width = inputs
+    depth, height, width = image("cnn", inputs, 4)
     return nn.Sequential(
         nn.Conv2d(depth, channels, 5, padding=2),
         nn.ReLU(),

@@ -85,9 +85,9 @@ def test_the_list_says_everything_of_an_algorithm_without_importing_it() -> None
     (fedprox,) = (each for each in json.loads(run.stdout) if each["name"] == "fedprox")
     assert fedprox == {
         "name": "fedprox",
-        "summary": "FedAvg whose local loss pulls towards the weights the round began with.",
+        "summary": "FedAvg whose local loss is regularised towards the weights at the start of the round.",
         "paper": "Li et al., 2020, algorithm 2, line 7.",
-        "variant": "every client does the same local work, and the mean is FedAvg's.",
+        "variant": "every client does the same amount of local work, and the mean is FedAvg's.",
         "hyperparameters": [{"name": "mu", "default": 0.1, "allowed": "at least 0", "searched": [0.001, 1.0]}],
         "options": [],
         "communication_cost": "d up, d down.",

@@ -141,13 +141,13 @@ def test_weights_that_are_not_taken(folder: Path, state, tmp_path: Path, monkeyp
             efficientnet_b0(IMAGE, 8, weights=sha256(file))
         assert "\n" not in str(caught.value)
 
-    refused(nn.Linear(2, 2), "own.pth: no tensors by name")  # a pickled module, which may run anything
-    refused([1, 2], "own.pth: no tensors by name")
-    refused(b"", "own.pth: no tensors by name")
-    refused(b"{", "own.safetensors: no tensors by name", "own.safetensors")
+    refused(nn.Linear(2, 2), "own.pth: not a file of named tensors")  # a pickled module, which may run anything
+    refused([1, 2], "own.pth: not a file of named tensors")
+    refused(b"", "own.pth: not a file of named tensors")
+    refused(b"{", "own.safetensors: not a file of named tensors", "own.safetensors")
     without = {name: value for name, value in state.items() if name != "_blocks.3._bn1.bias"}
     refused(
-        without, r"not this model's weights \(as in efficientnet_pytorch it lacks _blocks.3._bn1.bias, as in torchv"
+        without, r"not weights of this model \(as in efficientnet_pytorch it lacks _blocks.3._bn1.bias, as in torchv"
     )
     refused(
         state | {"_conv_stem.weight": torch.zeros(32, 1, 3, 3)}, r"the shape \(32, 1, 3, 3\), expected \(32, 3, 3, 3\)"
@@ -156,8 +156,8 @@ def test_weights_that_are_not_taken(folder: Path, state, tmp_path: Path, monkeyp
     unknown = f"sha256:{'0' * 64}"
     for place, message in (
         (str(folder), f"not in .* \\(b0.pth is {sha256(folder / 'b0.pth')}; b0.safetensors is sha256:"),
-        (str(tmp_path / "gone"), "BENCH_WEIGHTS = .*gone': there is no such file or folder"),
-        ("", "BENCH_WEIGHTS names no file or folder to look in; set BENCH_WEIGHTS"),
+        (str(tmp_path / "gone"), "BENCH_WEIGHTS = .*gone': no such file or folder; correct"),
+        ("", "BENCH_WEIGHTS is not set; set BENCH_WEIGHTS"),
     ):
         monkeypatch.setenv("BENCH_WEIGHTS", place)
         with pytest.raises(DataError, match=message):
