@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Task = Literal["binary", "multiclass", "segmentation"]
+KNOWN_SHOWN = 40  # names in a hint
 CHECKPOINTS = ("latest", "global", "local")
 # Keys of a budget that were added after records existed. A default is left out of the record, so that hashes stay.
 LATER_KEYS = ("draws", "last_batch")
@@ -42,10 +43,13 @@ class SpecError(SilobenchError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown ``name``: the closest known name, or all known names if none is close."""
+    """Return a hint for an unknown ``name``: the closest known one, or the first known ones if none is close."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    more = f" and {len(known) - KNOWN_SHOWN} more" if len(known) > KNOWN_SHOWN else ""
+    return f"known: {', '.join(known[:KNOWN_SHOWN])}{more}"
 
 
 def position(place: Sequence[int]) -> str:

@@ -41,3 +41,10 @@ def test_quickstart_is_what_reproduce_table_makes_unless_told(silobench, monkeyp
     monkeypatch.setattr(running, "run_study", lambda study, store, **options: asked.append(study) or sys.exit(0))
     assert silobench("reproduce-table")[0] == 0
     assert list(asked[0].tables) == ["quickstart"]
+
+
+def test_an_unknown_figure_is_answered_with_some_known_ones(silobench):
+    status, _, err = silobench("reproduce-figure", "x")
+    assert status == 2
+    assert err.startswith("error: unknown figure 'x': known: apple/")
+    assert err.endswith(" more\n")
