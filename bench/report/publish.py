@@ -11,7 +11,7 @@ from bench.report.site.descriptions import describe
 from bench.report.tables import render, search_cost
 from bench.report.tables.build import build
 from bench.report.tables.joint import join
-from bench.report.tables.table import Row, Table, TableSpec, titled
+from bench.report.tables.table import Table, TableSpec, titled
 from bench.spec import Joined, StudySpec, TableSection
 from bench.sweep.search.selection import SearchResult, choose
 from bench.types import Chosen
@@ -52,36 +52,21 @@ def chosen(study: StudySpec, searches: Mapping[str, SearchResult]) -> dict[str, 
 def table(study: StudySpec, settings: Mapping[str, Chosen], name: str) -> Table:
     """Return the study's table ``name`` (id) of the chosen ``settings`` by method."""
     section = study.tables[name]
-    spec = TableSpec(
-        id=study.stem(section.id),
-        title=section.title or study.title,
-        dataset=study.dataset(section).name,
-        metric=section.metric or _own_metric(section, settings),
-        rows=tuple(
-            Row(row.method, row.of, row.score, tuple(row.checkpoints), row.metric, row.compared) for row in section.rows
-        ),
-        silo=section.silo,
-        baselines=tuple(section.baselines),
-        notes=tuple(section.notes),
-        ranks=section.ranks,
-        digits=section.digits,
-        one_run=section.one_run,
-        columns=section.columns,
-        value=section.value,
-        against=tuple(section.against),
-        center=section.center,
-        interval=section.interval,
-        weights=section.weights,
-        profile=study.profile,
-        searched=tuple(
-            search_cost.described(
-                study.methods,
-                _names(section),
-                len(study.seeds),
-                {method: settings[method].settings for method in section.methods},
-            )
-        ),
+    searched = search_cost.described(
+        study.methods,
+        _names(section),
+        len(study.seeds),
+        {method: settings[method].settings for method in section.methods},
     )
+    resolved = {
+        "id": study.stem(section.id),
+        "title": section.title or study.title,
+        "dataset": study.dataset(section).name,
+        "metric": section.metric or _own_metric(section, settings),
+        "profile": study.profile,
+        "searched": tuple(searched),
+    }
+    spec = TableSpec(**dict(section) | resolved)
     return build(spec, settings, study.printed(section))
 
 

@@ -15,8 +15,8 @@ from bench import spec
 from bench.data import load_dataset
 from bench.data.files.locate import locate
 from bench.data.files.raw_file import RawFile
-from bench.report.tables import compare
 from bench.report.tables.build import build
+from bench.report.tables.rank_tests import rank_table
 from bench.report.tables.table import Row, TableSpec
 from bench.sweep.executors.base import BatchResult
 from bench.sweep.runner import Runner
@@ -143,7 +143,7 @@ def test_r9_missing_and_diverged_cells_never_become_averages(study, tmp_path):
     assert [cell.note for cell in table.overall] == ["missing 1/2", "diverged 2/2"]
     assert all(cell.mean is None for cell in table.cells)
     with pytest.raises(SilobenchError, match="rank tests need every run, and FedAvg has missing 1/2"):
-        compare.ranks(table)
+        rank_table(table)
 
 
 def test_r14_shuffled_test_labels_change_no_choice_and_no_validation_number(study, tmp_path, monkeypatch):

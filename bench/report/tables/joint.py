@@ -12,7 +12,7 @@ from bench.report.ranks import RankReport, friedman_as_published
 from bench.report.tables.comparison_notes import comparison_notes
 from bench.report.tables.rank_tests import rank_table
 from bench.report.tables.table import Cell, Row, Table, TableSpec
-from bench.spec import JointSection
+from bench.spec import JointSection, RowSection
 from bench.types import SilobenchError, SpecError, nearest
 
 BLOCK = "data sets"
@@ -51,31 +51,34 @@ def _spec(section: JointSection, made: list[Table]) -> TableSpec:
     if len(kinds) > 1:
         raise SpecError(f"joint table {section.id}: its tables show values of different kinds; join tables of one kind")
     last = {method: row.checkpoints[-1] for method, row in known.items()}
-    rows = tuple(Row(method, method, checkpoints=(section.checkpoint or last.get(method, "local"),))
-                 for method in section.rows)  # fmt: skip
+    rows = [
+        Row(method=method, of=method, checkpoints=[section.checkpoint or last.get(method, "local")])
+        for method in section.rows
+    ]
     some = made[0].spec if made else TableSpec(section.id, "", "", "score", rows)
     suffix = "" if some.profile == "paper" else f"-{some.profile}"
-    return replace(
-        some,
-        id=f"{section.id}{suffix}",
-        title=section.title,
-        dataset=", ".join(dict.fromkeys(table.spec.dataset for table in made)),
-        metric=", ".join(dict.fromkeys(table.spec.metric for table in made)) or "score",
-        rows=rows,
-        silo=None,
-        baselines=(),
-        notes=(),
-        ranks=True,
-        digits=section.digits,
-        columns="clients",
-        block=BLOCK,
-        summary="rank",
-        against=(),
-        searched=(),
+    return some.model_copy(
+        update={
+            "id": f"{section.id}{suffix}",
+            "title": section.title,
+            "dataset": ", ".join(dict.fromkeys(table.spec.dataset for table in made)),
+            "metric": ", ".join(dict.fromkeys(table.spec.metric for table in made)) or "score",
+            "rows": rows,
+            "silo": None,
+            "baselines": [],
+            "notes": [],
+            "ranks": True,
+            "digits": section.digits,
+            "columns": "clients",
+            "block": BLOCK,
+            "summary": "rank",
+            "against": [],
+            "searched": (),
+        }
     )
 
 
-def _cell(row: Row, table: Table | str, number: str) -> Cell:
+def _cell(row: RowSection, table: Table | str, number: str) -> Cell:
     checkpoint = row.checkpoints[0]
     if isinstance(table, str):
         return Cell(row.method, checkpoint, number, state="missing", note="missing", verdict="missing")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict, ValidationError
 
 from bench.report.learning_curves import ORACLE
-from bench.report.scores import SHOWN, Weights, bounds, sign
+from bench.report.scores import SHOWN, bounds, sign
 from bench.report.statistics import Bounds
-from bench.spec import PAPER
+from bench.spec import PAPER, RowSection, TableSection
+from bench.spec.sections.faults import first_fault
 from bench.types import SpecError, nearest
 
 if TYPE_CHECKING:
@@ -19,89 +22,50 @@ COLUMNS = ["table", "dataset", "metric", "method", "checkpoint", "client"]
 COLUMNS += ["mean", "ci95", "n_seeds", "printed", "printed_ci95", "verdict"]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of a table: ``method`` as printed, made from the chosen setting named ``of``.
+class Row(RowSection):
+    """One row of a table, given as ``Row(method, of)``; further keys as in :class:`bench.spec.RowSection`."""
 
-    ``score`` "own" tests client i's model on client i (the one model of a pooled run on every client); "model 0" tests
-    client 0's model on every client. ``metric`` is the row's own where it is not the table's. Without ``compared`` the
-    printed numbers are of something else than ours, and stand beside them without a verdict.
+    model_config = ConfigDict(strict=False)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        try:
+            super().__init__(**dict(zip(RowSection.model_fields, values, strict=False)) | named)
+        except ValidationError as error:
+            raise first_fault(error) from None
+
+
+class TableSpec(TableSection):
+    """What a table shows: the keys of :class:`bench.spec.TableSection` with title, metric and data set resolved.
+
+    ``block`` names the clients of columns in the plural, ``summary`` is the mean over them or the mean rank.
+    ``profile`` is "paper" or names a shorter study, which is not compared with printed numbers; ``searched`` are
+    footnotes on how settings were found.
     """
 
-    method: str
-    of: str
-    score: str = "own"
-    checkpoints: tuple[str, ...] = ("global", "local")
-    metric: str | None = None
-    compared: bool = True
+    model_config = ConfigDict(strict=False)
 
-    def __post_init__(self) -> None:
-        kind, _, number = self.score.partition(" ")
-        if self.score != "own" and not (kind == "model" and number.isdecimal()):
-            raise SpecError(f'row {self.method}: score = {self.score!r}: expected "own" or "model <client number>"')
-        for checkpoint in self.checkpoints:
-            if checkpoint not in SHOWN:
-                raise SpecError(f"row {self.method}: checkpoint {checkpoint!r}: {nearest(checkpoint, SHOWN)}")
-        if not self.checkpoints:
-            raise SpecError(f"row {self.method}: checkpoints is empty; name some of {', '.join(SHOWN)}")
-
-    @property
-    def model(self) -> int | None:
-        """The one client whose model is tested everywhere; None for "own"."""
-        return None if self.score == "own" else int(self.score.split()[1])
-
-
-@dataclass(frozen=True)
-class TableSpec:
-    """What a table shows. ``silo`` names the row others are held against, ``baselines`` those never given an asterisk.
-
-    ``ranks`` adds rank tests over the clients; ``digits`` are the decimals shown (csv keeps them all). ``one_run``
-    says that each printed number is of a single run, whatever the paper says of repetitions: it is then held against
-    the interval in which one further run of ours would fall.
-
-    ``columns`` are checkpoints, or the clients (``block`` names what they are, in the plural) beside all of them,
-    whose ``summary`` is the mean or the mean rank. ``value`` is what a cell shows: the "mean" score over clients,
-    ``weights`` saying how they count, then the ``center`` over runs, with the radius of an ``interval``; "fairness",
-    the variance over clients of their medians over runs (PLayer-FL, equation A.5); "participation", the share of
-    clients better off than with both methods ``against`` (A.6); or a count.
-
-    ``profile`` is "paper" or names a shorter study, which is not held against printed numbers; ``searched`` says in
-    words how settings were found.
-    """
-
-    id: str
     title: str
     dataset: str
     metric: str
-    rows: tuple[Row, ...]
-    silo: str | None = "Silo"
-    baselines: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    ranks: bool = False
-    digits: int = 3
-    one_run: bool = False
-    columns: Literal["checkpoints", "clients"] = "checkpoints"
     block: str = "clients"
     summary: Literal["mean", "rank"] = "mean"
-    value: Literal["mean", "fairness", "participation", "parameters", "floats_up", "floats_down"] = "mean"
-    against: tuple[str, ...] = ()
-    center: Literal["mean", "median"] = "mean"
-    interval: Literal["t", "normal", "bootstrap"] = "t"
-    weights: Weights = "equal"
     profile: str = PAPER
     searched: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
+    def __init__(self, *values: Any, **named: Any) -> None:
+        first = ("id", "title", "dataset", "metric", "rows")
+        try:
+            super().__init__(**dict(zip(first, values, strict=False)) | named)
+        except ValidationError as error:
+            raise first_fault(error) from None
         names = [row.method for row in self.rows]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if not names or twice:
-            fault = f"row {twice[0]!r} stands twice" if twice else "no rows"
-            raise SpecError(f"table {self.id}: {fault}; give one row for each method")
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise SpecError(f"table {self.id}: row {twice[0]!r} is given twice; give one row for each method")
         for baseline in self.baselines:
             if baseline not in names:
                 raise SpecError(f"table {self.id}: baselines: no row {baseline!r}: {nearest(baseline, names)}")
 
-    def metric_of(self, row: Row) -> str:
+    def metric_of(self, row: RowSection) -> str:
         """The metric that a row is scored by."""
         return row.metric or self.metric
 

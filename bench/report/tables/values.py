@@ -8,12 +8,13 @@ from statistics import median
 
 from bench.report import fairness, statistics
 from bench.report.scores import Record, client_scores, run_mean, sign
-from bench.report.tables.table import Cell, Row, TableSpec
+from bench.report.tables.table import Cell, TableSpec
+from bench.spec import RowSection
 from bench.types import Chosen, SpecError
 
 
 def cells(
-    spec: TableSpec, row: Row, empty: Cell, chosen: Mapping[str, Chosen], clients: int, unscored: Collection[int]
+    spec: TableSpec, row: RowSection, empty: Cell, chosen: Mapping[str, Chosen], clients: int, unscored: Collection[int]
 ) -> list[Cell]:
     """The ``empty`` cell filled, then, where clients have any, the number of each (``unscored`` have no samples)."""
     behind = [chosen[row.of], *(chosen[method] for method in spec.against)]
@@ -76,7 +77,7 @@ def _radius(spec: TableSpec, values: Sequence[float]) -> float | None:
             return None if interval is None else interval.radius
 
 
-def _of_method(spec: TableSpec, row: Row, cell: Cell, runs: Sequence[Sequence[Record]]) -> Cell:
+def _of_method(spec: TableSpec, row: RowSection, cell: Cell, runs: Sequence[Sequence[Record]]) -> Cell:
     """One number of all runs together, which has no interval; ``runs`` are the row's, then those of ``against``."""
     own = runs[0]
     if spec.value in ("parameters", "floats_up", "floats_down"):
@@ -93,7 +94,7 @@ def _of_method(spec: TableSpec, row: Row, cell: Cell, runs: Sequence[Sequence[Re
     return replace(cell, mean=over.value, n_seeds=len(own))
 
 
-def _parameters(row: Row, empty: Cell, runs: Sequence[Record], clients: int) -> list[Cell]:
+def _parameters(row: RowSection, empty: Cell, runs: Sequence[Record], clients: int) -> list[Cell]:
     """The mean parameters of the clients' models, then those of each; a pooled run has one model for all."""
     for run in runs:
         if "client_parameters" not in run:
@@ -105,7 +106,7 @@ def _parameters(row: Row, empty: Cell, runs: Sequence[Record], clients: int) -> 
     return [replace(empty, client=c, mean=statistics.mean(each), n_seeds=len(runs)) for c, each in filled.items()]
 
 
-def _medians(spec: TableSpec, row: Row, checkpoint: str, runs: Sequence[Record]) -> Iterator[float | None]:
+def _medians(spec: TableSpec, row: RowSection, checkpoint: str, runs: Sequence[Record]) -> Iterator[float | None]:
     """Each client's median over runs, of the clients with test samples."""
     scores = [client_scores(run, spec.metric_of(row), checkpoint, row.model) for run in runs]
     clients = sorted(scores[0])

@@ -82,8 +82,10 @@ def exhibit(chosen):
 @pytest.fixture(scope="module")
 def by_client(chosen):
     """A table whose columns are clients, each with a printed number, summed up by mean ranks."""
-    rows = tuple(replace(row, checkpoints=("local",)) for row in SPEC.rows)
-    spec = replace(SPEC, id="paper/2", title="Table 2: by client", rows=rows, columns="clients", summary="rank")
+    rows = tuple(row.model_copy(update={"checkpoints": ("local",)}) for row in SPEC.rows)
+    spec = SPEC.model_copy(
+        update={"id": "paper/2", "title": "Table 2: by client", "rows": rows, "columns": "clients", "summary": "rank"}
+    )
     printed = [Number(row.method, "local", 0.8, 0.0, client) for row in rows for client in ("north", "south")]
     return Exhibit(build(spec, chosen, printed), chosen)
 
@@ -295,7 +297,7 @@ def test_checked_numbers_are_sorted_by_size_and_those_that_do_not_follow_stand_f
 
 
 def test_a_table_that_is_not_compared_says_so_and_comes_last(exhibit, chosen, visit, tmp_path):
-    alone = Exhibit(build(replace(SPEC, id="paper/0", title="Table 0"), chosen), chosen)
+    alone = Exhibit(build(SPEC.model_copy(update={"id": "paper/0", "title": "Table 0"}), chosen), chosen)
     document.write([Page("paper", "A paper", (alone, exhibit))], tmp_path)
     page = visit(tmp_path / "index.html")
     for _ in ("ascending", "descending"):
@@ -306,7 +308,7 @@ def test_a_table_that_is_not_compared_says_so_and_comes_last(exhibit, chosen, vi
 
 
 def test_what_a_printed_single_run_is_held_against_is_said_and_drawn(exhibit, chosen, visit, tmp_path):
-    single = Exhibit(build(replace(SPEC, id="paper/3", one_run=True), chosen, PRINTED), chosen)
+    single = Exhibit(build(SPEC.model_copy(update={"id": "paper/3", "one_run": True}), chosen, PRINTED), chosen)
     document.write([Page("paper", "A paper", (exhibit, single))], tmp_path)
     several, one = visit(tmp_path / "paper.html").locator(".exhibit").all()
     words = "a further run of ours may fall"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -72,7 +71,7 @@ def test_what_was_made_is_not_absent(table, chosen, record, tmp_path):
 
 def test_what_was_made_stands_in_the_order_of_the_paper(chosen, tmp_path):
     ids = ["a/2-heart", "a/2-heart-seeds", "a/10-heart", "a/A2-heart", "a/A10-heart"]
-    exhibits = [Exhibit(build(replace(SPEC, id=name), chosen), chosen) for name in reversed(ids)]
+    exhibits = [Exhibit(build(SPEC.model_copy(update={"id": name}), chosen), chosen) for name in reversed(ids)]
     figures = [Picture(name, name, tmp_path / "x.png", "bars") for name in reversed(ids)]
     made = pages.Made(exhibits=exhibits, pictures=figures, drawn=set(ids))
     page = pages.gather({tmp_path / "a": made})[0]
@@ -81,7 +80,7 @@ def test_what_was_made_stands_in_the_order_of_the_paper(chosen, tmp_path):
 
 
 def test_a_table_of_a_profile_is_not_absent(chosen):
-    short = Exhibit(build(replace(SPEC, id="fenda/2-heart-short", profile="short"), chosen), chosen)
+    short = Exhibit(build(SPEC.model_copy(update={"id": "fenda/2-heart-short", "profile": "short"}), chosen), chosen)
     place = folder("experiments") / "fenda"
     (fenda,) = [page for page in pages.gather({place: pages.Made(exhibits=[short])}) if page.paper == "fenda"]
     assert published("tables")["fenda/2-heart"].title not in fenda.absent
@@ -169,7 +168,7 @@ def test_intervals_lie_on_one_axis(table, chosen, choice):
 
 def test_the_axis_of_printed_single_runs_holds_what_they_are_held_against(chosen, choice):
     chosen = chosen | {"fedavg": choice([0.71, 0.73], [0.67, 0.69])}
-    spec = replace(SPEC, one_run=True)
+    spec = SPEC.model_copy(update={"one_run": True})
     # Runs .72 and .68: mean .70, radius 12.706 * .02; that for a third run is the root of 3 times as long.
     for printed, low in (([], 0.70 - 0.2541), ([Number("FedAvg", "local", 0.71, None)], 0.70 - 0.2541 * 3**0.5)):
         assert IntervalPlot.of(build(spec, chosen, printed)).low == pytest.approx(low, abs=1e-3)

@@ -61,4 +61,6 @@ def test_without_a_compared_table_there_are_no_totals(exhibit):
 
 def test_an_exhibit_knows_its_id_without_the_profile(exhibit):
     short = exhibit("1", None, "short")
-    assert replace(short, table=replace(short.table, spec=replace(short.table.spec, id="1-short"))).id == "1"
+    assert (
+        replace(short, table=replace(short.table, spec=short.table.spec.model_copy(update={"id": "1-short"}))).id == "1"
+    )

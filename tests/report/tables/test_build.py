@@ -187,11 +187,11 @@ def test_wrong_tables_are_refused_in_one_line(record, choice):
         (lambda: build(spec(), {"fedavg": choice(half)}), "hold no global accuracy on client 1"),
         (lambda: build(spec(Row("FedAvg", "fedavg", "model 7")), {"fedavg": fedavg}), "no global accuracy of model 7"),
         (lambda: build(TableSpec("1", "", "heart", "auroc", (Row("A", "fedavg"),)), {"fedavg": fedavg}), "auroc"),
-        (lambda: Row("FedAvg", "fedavg", "model x"), '"own" or "model <client number>"'),
-        (lambda: Row("FedAvg", "fedavg", checkpoints=("locals",)), "did you mean 'local'"),
-        (lambda: Row("FedAvg", "fedavg", checkpoints=()), "checkpoints is empty"),
-        (lambda: spec(Row("FedAvg", "fedavg"), Row("FedAvg", "other")), "row 'FedAvg' stands twice"),
-        (lambda: TableSpec("1", "", "heart", "accuracy", ()), "no rows"),
+        (lambda: Row("FedAvg", "fedavg", "model x"), 'score: expected "own", or "model" and the number of a client'),
+        (lambda: Row("FedAvg", "fedavg", checkpoints=("locals",)), 'checkpoints[0]: expected "latest"'),
+        (lambda: Row("FedAvg", "fedavg", checkpoints=()), "checkpoints: empty"),
+        (lambda: spec(Row("FedAvg", "fedavg"), Row("FedAvg", "other")), "row 'FedAvg' is given twice"),
+        (lambda: TableSpec("1", "", "heart", "accuracy", ()), "rows: empty"),
         (lambda: spec(baselines=("FedAvgg",)), "did you mean 'FedAvg'"),
     ]
     for wrong, message in cases:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from bench.report import statistics
@@ -85,7 +83,7 @@ class TestClients:
     def test_a_row_printed_of_something_else_has_no_verdict(self, chosen):
         fedavg, silo = ROWS
         printed = [Number(row.method, "local", 0.3, client="north") for row in ROWS]
-        table = build(spec(fedavg, replace(silo, compared=False), columns="clients"), chosen, printed)
+        table = build(spec(fedavg, silo.model_copy(update={"compared": False}), columns="clients"), chosen, printed)
         assert (table.cell("FedAvg", "local", "0").verdict, table.cell("Silo", "local", "0").verdict) == ("agrees", "")
         assert table.cell("Silo", "local", "0").printed == 0.3
         assert any(line.startswith("Agreement: 1 of 1 cells agree") for line in table.footnotes)

@@ -78,7 +78,9 @@ def test_partial_is_stamped_on_what_is_partial_only(tables):
 
 
 def test_less_is_better_where_it_is(tables):
-    losses = {name: replace(tables[name], spec=replace(tables[name].spec, metric="loss")) for name in SCORES}
+    losses = {
+        name: replace(tables[name], spec=tables[name].spec.model_copy(update={"metric": "loss"})) for name in SCORES
+    }
     assert [cell.mean for cell in join(section(), losses).overall] == pytest.approx([4 / 3, 7 / 3, 7 / 3])
 
 

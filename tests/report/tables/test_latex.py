@@ -34,22 +34,23 @@ def kinds(choice):
         "fenda": choice([0.88, 0.90], [0.90, 0.91]),
         "local": choice([0.74, 0.76], [0.76, 0.76]),
     }
-    every = tuple(replace(row, checkpoints=("latest", "global", "local")) for row in ROWS)
-    hostile = replace(
-        SPEC,
-        id=HOSTILE[2],
-        title=" ".join(HOSTILE),
-        rows=tuple(Row(name, "fedavg") for name in HOSTILE),
-        silo=HOSTILE[0],
-        notes=HOSTILE,
+    every = tuple(row.model_copy(update={"checkpoints": ("latest", "global", "local")}) for row in ROWS)
+    hostile = SPEC.model_copy(
+        update={
+            "id": HOSTILE[2],
+            "title": " ".join(HOSTILE),
+            "rows": tuple(Row(name, "fedavg") for name in HOSTILE),
+            "silo": HOSTILE[0],
+            "notes": HOSTILE,
+        }
     )
     lost = chosen | {"fedavg": choice(None, [0.9, 0.9])}
     return {
         "beside printed numbers": build(SPEC, chosen, PRINTED),
         "of ours alone": build(SPEC, chosen),
-        "with rank tests": build(replace(SPEC, ranks=True), chosen, PRINTED),
-        "of single runs": build(replace(SPEC, one_run=True), chosen, PRINTED),
-        "of every checkpoint": build(replace(SPEC, rows=every), chosen, PRINTED),
+        "with rank tests": build(SPEC.model_copy(update={"ranks": True}), chosen, PRINTED),
+        "of single runs": build(SPEC.model_copy(update={"one_run": True}), chosen, PRINTED),
+        "of every checkpoint": build(SPEC.model_copy(update={"rows": every}), chosen, PRINTED),
         "with lost runs": build(SPEC, lost, PRINTED),
         "of a stand-in": replace(build(SPEC, chosen, PRINTED), synthetic=True),
         "of anyone's names": build(hostile, chosen, [replace(PRINTED[0], method=HOSTILE[1])]),
@@ -79,7 +80,7 @@ def test_checkpoints_are_rows_unless_every_method_has_all_of_them(kinds):
 def test_printed_numbers_have_columns_only_beside_those_that_have_some(choice):
     rows = (Row("FedAvg", "fedavg"), Row("Silo", "local"))
     chosen = {"fedavg": choice([0.7, 0.7]), "local": choice([0.6, 0.6])}
-    text = document(build(replace(SPEC, rows=rows), chosen, PRINTED[:1]), "tex")
+    text = document(build(SPEC.model_copy(update={"rows": rows}), chosen, PRINTED[:1]), "tex")
     assert r" & \multicolumn{3}{c}{Server (global)} & Local \\" in text
     assert r"\cmidrule(lr){2-4}" in text
     assert r"Method & Ours & Printed & Diff. & Ours \\" in text
@@ -90,12 +91,15 @@ def test_printed_numbers_have_columns_only_beside_those_that_have_some(choice):
 def test_the_best_of_a_column_is_bold_baselines_left_out(choice):
     rows = tuple(Row(name, name, checkpoints=("local",)) for name in "abc")
     chosen = {"a": choice([0.70001, 0.7]), "b": choice([0.7, 0.7]), "c": choice([0.9, 0.9])}
-    spec = replace(SPEC, rows=rows, silo=None, baselines=("c",))
+    spec = SPEC.model_copy(update={"rows": rows, "silo": None, "baselines": ("c",)})
     bold = [r"\textbf" in row[1] for row in rows_of(build(spec, chosen))]
     assert bold == [True, True, False]  # equal as shown
     assert "best of ours in bold" in document(build(spec, chosen), "tex")
     losses = {key: choice(record_with(each, "loss")) for key, each in chosen.items()}
-    bold = [r"\textbf" in row[1] for row in rows_of(build(replace(spec, metric="loss", baselines=()), losses))]
+    bold = [
+        r"\textbf" in row[1]
+        for row in rows_of(build(spec.model_copy(update={"metric": "loss", "baselines": ()}), losses))
+    ]
     assert bold == [True, True, False]  # of losses the lowest
 
 

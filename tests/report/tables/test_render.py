@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -168,7 +167,7 @@ def test_the_csv_keeps_every_digit(table, tmp_path):
 
 
 def test_digits_follow_the_table(chosen):
-    assert "0.8950 ± 0.0635" in render(build(replace(SPEC, digits=4), chosen))
+    assert "0.8950 ± 0.0635" in render(build(SPEC.model_copy(update={"digits": 4}), chosen))
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_scraps(tmp_path, monkeypatch):
