@@ -96,6 +96,6 @@ def test_two_studies_with_one_table_id_are_not_written_over_each_other(silobench
     table = '[[tables]]\nid = "same"\nrows = [{ method = "FedAvg", of = "fedavg" }]\n'
     for name, rounds in (("one", 1), ("two", 2)):
         (tmp_path / f"{name}.toml").write_text(MINE.replace("rounds = 1", f"rounds = {rounds}") + table)
-        assert silobench("sweep", f"{name}.toml", "--quiet")[0] == 0
+        assert silobench("sweep", f"{name}.toml", "--quiet", "--out", f"tables-{name}")[0] == 0
     _, _, err = silobench("report")
     assert "two.toml: table 'same' left out; another study has a table of this id" in err
