@@ -117,6 +117,7 @@ def _reproduce_ready(
 
 def _print_findings(name: str) -> None:
     """Print the findings of the audit on a printed table."""
-    from bench.report.audit.findings import audit, of_table, render
+    from bench.report.audit.findings import audit, of_table
+    from bench.report.audit.text import render
 
     print(render(of_table(audit(name.partition("/")[0]), name), full=True))

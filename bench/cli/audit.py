@@ -20,10 +20,11 @@ def audit(
 ) -> None:
     """Check the claims of a paper against the numbers that it prints."""
     from bench.report.audit import findings
+    from bench.report.audit.text import render
 
     found = findings.audit(paper)
     if json:
         print(as_json(findings.document(found)))
     else:
         width = min(max(shutil.get_terminal_size().columns, WIDTHS[0]), WIDTHS[1])
-        print(findings.render(found, width, full=full))
+        print(render(found, width, full=full))

@@ -11,7 +11,8 @@ import torch
 
 from bench import registry
 from bench.data import load_dataset
-from bench.report.audit.findings import Audit, AuditFinding, audit, papers, render
+from bench.report.audit.findings import Audit, AuditFinding, audit, papers
+from bench.report.audit.text import render
 
 DOES_NOT_FOLLOW = {
     "apple": {
@@ -276,7 +277,7 @@ def test_counted_photographs_and_volumes_are_those_of_the_split_tables(bench_dat
 def test_fedadam_ends_where_the_closed_sums_say():
     """Three rounds of Algorithm 1 by hand: m and v are sums over the rounds before."""
     from bench.report.audit.claims import Printed
-    from bench.report.audit.count_claims import fedadam
+    from bench.report.audit.plausibility_claims import fedadam
 
     x, deltas = 2.0, []
     for _ in range(3):

@@ -1,7 +1,7 @@
-"""The audit of a paper: its claims held against the numbers that it prints itself. Nothing is trained.
+"""Audit of a paper: its claims checked against its own printed numbers, without training.
 
-``experiments/<paper>/audit.toml`` lists the claims, each with a kind, the paper's own numbers are those of paper.toml
-and printed.csv::
+``experiments/<paper>/audit.toml`` lists the claims, each with a kind; paper.toml and printed.csv hold the printed
+numbers::
 
     [groups]
     personalised = ["APFL", "FENDA-FL"]            # a name for several methods
@@ -9,29 +9,35 @@ and printed.csv::
     [claims.heart_best]
     where = "section 4.1"
     says = "FENDA-FL is the best federated method on Fed-Heart-Disease"
-    kind = "above"                                  # a function of bench.report.audit.claims*
+    kind = "above"                                  # a function of bench.report.audit.*_claims
     cells = { table = "2", dataset = "fed_heart_disease", method = "FENDA-FL" }
     than = { table = "2", dataset = "fed_heart_disease", method = ["FedAvg", "APFL"] }
 
-Further keys are the kind's arguments. ``note`` adds what no number says.
+Further keys are the kind's arguments. ``note`` adds a remark.
 """
 
 from __future__ import annotations
 
-import csv
 import inspect
-import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from bench.registry import folder
-from bench.report.audit import count_claims, rank_claims  # noqa: F401 - their kinds register themselves
-from bench.report.audit.claims import COLUMN, KINDS, NAMES, ClaimPart, Printed, PrintedCell
-from bench.report.audit.rank_claims import MEAN_RANK
+from bench.report.audit import (  # noqa: F401 - each registers its kinds
+    comparison_claims,
+    consistency_claims,
+    count_claims,
+    plausibility_claims,
+    rank_claims,
+    search_claims,
+    sum_claims,
+)
+from bench.report.audit.claims import KINDS, ClaimPart, Printed
+from bench.report.audit.printed_cells import printed_cells
 from bench.spec import tables_named
 from bench.spec.files.toml import parse
 from bench.types import SpecError, nearest
@@ -41,7 +47,7 @@ Verdict = Literal["follows", "does not follow", "cannot be checked"]
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """A claim of a paper and what its own numbers say: the ``verdict``, its ``parts`` and ``why``.
+    """A claim of a paper with its ``verdict``, the ``parts`` that were checked, and the reason (``why``).
 
     ``claim`` is the name in audit.toml, ``where`` the place in the paper, ``says`` the claim in our words.
     """
@@ -55,30 +61,30 @@ class AuditFinding:
 
     @property
     def off(self) -> tuple[ClaimPart, ...]:
-        """The parts that do not follow."""
+        """Return the parts that do not follow."""
         return tuple(part for part in self.parts if not part.follows)
 
 
 @dataclass(frozen=True)
 class Audit:
-    """All findings on a paper, in the order of its audit.toml."""
+    """All findings on a paper, in the order of audit.toml."""
 
     paper: str
     title: str
     findings: tuple[AuditFinding, ...]
 
     def of(self, verdict: Verdict) -> tuple[AuditFinding, ...]:
-        """The findings with this verdict."""
+        """Return the findings with this verdict."""
         return tuple(finding for finding in self.findings if finding.verdict == verdict)
 
 
 def papers() -> dict[str, Path]:
-    """The papers that can be audited: the folders of experiments/ with an audit.toml, by name."""
+    """Return the folders of experiments/ with an audit.toml, by name."""
     return {file.parent.name: file.parent for file in sorted(folder("experiments").glob("*/audit.toml"))}
 
 
 def audit(paper: str) -> Audit:
-    """Check every claim of a paper; raises :class:`SpecError` for an unknown one, or a claim that is no claim."""
+    """Check every claim of a paper; raise :class:`SpecError` for an unknown paper or a malformed claim."""
     known = papers()
     if paper not in known:
         raise SpecError(f"unknown paper {paper!r}: {nearest(paper, known)}")
@@ -86,64 +92,28 @@ def audit(paper: str) -> Audit:
 
 
 def audit_folder(place: Path) -> Audit:
-    """Check the claims in ``place``/audit.toml, a folder with paper.toml and the numbers it names."""
+    """Check the claims in ``place``/audit.toml against paper.toml and the printed numbers that it names."""
     file = place / "audit.toml"
     declared = parse(file)
     for key in declared:
         if key not in ("groups", "claims"):
             raise SpecError(f"{file}: unknown key {key!r}: {nearest(key, ('groups', 'claims'))}")
     facts = parse(place / "paper.toml")
-    cells = _cells(place / facts.get("printed", "printed.csv"), facts.get("percent", []))
+    cells = printed_cells(place / facts.get("printed", "printed.csv"), facts.get("percent", []))
     printed = Printed(facts, cells, declared.get("groups", {}))
     found = (_finding(file, name, entry, printed) for name, entry in declared.get("claims", {}).items())
     return Audit(place.name, facts.get("title", place.name), tuple(found))
 
 
 def of_table(audit: Audit, name: str) -> Audit:
-    """The findings on one printed table alone, called as in :func:`bench.spec.claimed`."""
+    """Return the findings on one printed table, named as in :func:`bench.spec.claimed`."""
     findings = (found for found in audit.findings if name in tables_named(audit.paper, found.where))
     return replace(audit, findings=tuple(findings))
 
 
 def document(audit: Audit) -> dict[str, Any]:
-    """The audit as plain values, for JSON."""
+    """Return the audit as plain values, for JSON."""
     return asdict(audit)
-
-
-def render(audit: Audit, width: int = 100, *, full: bool = False) -> str:
-    """The audit as text: what does not follow, number by number, what cannot be checked, and what follows.
-
-    ``full`` shows every number of every claim.
-    """
-    counts = {verdict: len(audit.of(verdict)) for verdict in get_args(Verdict)}
-    summary = (
-        f"{len(audit.findings)} claims held against the paper's own numbers: {counts['follows']} follow, "
-        f"{counts['does not follow']} do not, {counts['cannot be checked']} cannot be checked."
-    )
-    lines = [audit.title, *textwrap.wrap(summary, width)]
-    for verdict in ("does not follow", "cannot be checked", "follows"):
-        if counts[verdict]:
-            lines += ["", verdict.capitalize(), "-" * width]
-            for finding in audit.of(verdict):
-                lines += _lines(finding, width, full)
-    return "\n".join(lines)
-
-
-SHOWN = 12  # numbers of one claim, unless all are asked for
-
-
-def _lines(finding: AuditFinding, width: int, full: bool) -> list[str]:
-    parts = finding.parts if full or len(finding.parts) == 1 else finding.off if finding.verdict != "follows" else ()
-    shown = parts if full else parts[:SHOWN]
-    lines = textwrap.wrap(f"{finding.where}: {finding.says}", width, subsequent_indent="  ")
-    widths = [max((len(getattr(part, key)) for part in shown), default=0) for key in ("what", "printed")]
-    for part in shown:
-        text = f"{part.what:<{widths[0]}}  printed {part.printed:<{widths[1]}}  recomputed {part.recomputed}"
-        first = f"  {' ' if part.follows else '!'} "
-        lines += textwrap.wrap(text, width, initial_indent=first, subsequent_indent=" " * 8)
-    if len(shown) < len(parts):
-        lines.append(f"    and {len(parts) - len(shown)} more (--full)")
-    return lines + textwrap.wrap(finding.why, width, initial_indent="    ", subsequent_indent="    ")
 
 
 def _finding(file: Path, name: str, entry: Any, printed: Printed) -> AuditFinding:
@@ -165,7 +135,7 @@ def _finding(file: Path, name: str, entry: Any, printed: Printed) -> AuditFindin
         raise SpecError(f"{where}: {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SpecError(
-            f"{where}: what it names has not the form that kind {entry['kind']!r} asks for: {error!r}"
+            f"{where}: an argument does not have the form that kind {entry['kind']!r} expects: {error!r}"
         ) from None
     verdict: Verdict = (
         "cannot be checked" if checked.follows is None else "follows" if checked.follows else "does not follow"
@@ -175,7 +145,7 @@ def _finding(file: Path, name: str, entry: Any, printed: Printed) -> AuditFindin
 
 
 def _fault(kind: str, error: ValidationError) -> str:
-    """The first thing that is wrong with a claim's arguments."""
+    """Return a message for the first wrong argument of a claim."""
     fault = error.errors()[0]
     key = ".".join(str(part) for part in fault["loc"])
     match fault["type"]:
@@ -186,50 +156,3 @@ def _fault(kind: str, error: ValidationError) -> str:
             return f"{key} is missing"
         case _:
             return f"{key} = {fault['input']!r}: {fault['msg'].replace('Input should be', 'expected')}"
-
-
-def _cells(file: Path, percent: Collection[str]) -> tuple[PrintedCell, ...]:
-    """The rows of printed.csv; the digits of a column of a table are those of its value with most."""
-    try:
-        with file.open(encoding="utf-8", newline="") as opened:
-            reader = csv.DictReader(opened)
-            rows = list(reader)
-    except OSError as error:
-        raise SpecError(f"{file}: {error.strerror}") from None
-    for column in (*NAMES, "value", "ci95", "sd", "mark"):
-        if column not in (reader.fieldnames or ()):
-            raise SpecError(f"{file}: no column {column!r}: {nearest(column, reader.fieldnames or ())}")
-    digits: dict[tuple[str, ...], int] = {}
-    for row in rows:
-        own = -1 if "e" in row["value"] else len(row["value"].partition(".")[2])
-        digits[_column(row)] = max(own, digits.get(_column(row), -1))
-    cells = []
-    for line, row in enumerate(rows, start=2):
-        try:
-            cells.append(_cell(row, digits[_column(row)], percent))
-        except (TypeError, ValueError):
-            raise SpecError(
-                f"{file}: line {line}: expected numbers in value, ci95 and sd (the last two or empty)"
-            ) from None
-    return tuple(cells)
-
-
-def _column(row: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(row[name] for name in COLUMN)
-
-
-def _cell(row: Mapping[str, str], digits: int, percent: Collection[str]) -> PrintedCell:
-    value, *spread = (float(row[column]) if row[column] else None for column in ("value", "ci95", "sd"))
-    if value is None:
-        raise ValueError("no value")
-    share = row["metric"] in percent and row["dataset"] != MEAN_RANK
-    names = {name: row[name] for name in NAMES}
-    return PrintedCell(
-        **names,
-        value=value,
-        ci95=spread[0],
-        sd=spread[1],
-        marks=tuple(row["mark"].split()),
-        digits=digits,
-        scale=100 if share else 1,
-    )

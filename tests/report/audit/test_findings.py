@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from bench.report.audit.claims import KINDS, ClaimResult, Printed, PrintedCell, half_unit, near
-from bench.report.audit.findings import audit, audit_folder, document, render
+from bench.report.audit.findings import audit, audit_folder, document
+from bench.report.audit.text import render
 from bench.types import SpecError
 
 HEAD = "table,dataset,metric,method,checkpoint,value,ci95,client,sd,mark"
@@ -125,7 +126,7 @@ def test_cells_of_different_columns_are_not_compared():
 
 def test_an_interval_that_is_not_printed_compares_with_nothing():
     cells = (cell(0.9, method="A"), cell(0.8, method="B"))
-    with pytest.raises(SpecError, match="no ci95 is printed of 1, d, accuracy, A, local"):
+    with pytest.raises(SpecError, match="no ci95 is printed for 1, d, accuracy, A, local"):
         check("above", cells, cells={"method": "A"}, than={"method": "B"}, by="radius")
 
 
@@ -432,7 +433,7 @@ def test_a_folder_is_read_checked_and_rendered(paper):
     lines = render(found, 80).splitlines()
     assert lines[0] == "A paper"
     assert " ".join(lines[1:3]) == (
-        "1 claims held against the paper's own numbers: 0 follow, 1 do not, 0 cannot be checked."
+        "1 claims checked against the paper's own numbers: 0 follow, 1 do not, 0 cannot be checked."
     )
     assert "  ! A against B  printed above  recomputed 50 against 60" in lines
     assert max(map(len, lines)) <= 80
@@ -477,7 +478,7 @@ def test_a_claim_that_is_none_is_one_line(paper, old, new, message):
             r"'sizes\.m' is not in paper\.toml, there is no 'm': known: n",
         ),
         ('kind = "adds_up"\nof = []\nequals = "sizes"', r"'sizes' = .* in paper\.toml: expected a number"),
-        ('kind = "adds_up"\nof = ["sizes.n"]\nequals = 3', r"has not the form that kind 'adds_up' asks for"),
+        ('kind = "adds_up"\nof = ["sizes.n"]\nequals = 3', r"does not have the form that kind 'adds_up' expects"),
         ('kind = "equal"\nitems = [{ what = "n", printed = 3 }]', r"items\.0\.again is missing"),
     ],
 )
