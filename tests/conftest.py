@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 
+from bench import registry
 from bench.cli import main
 
 # Fixtures that need raw data, a program of the system (Chromium, LaTeX), worker processes or a Ray cluster.
@@ -62,3 +64,41 @@ def silobench(command, tmp_path, monkeypatch):
     """Run the command ``silobench`` in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return command
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Return a function that makes the packages in a folder importable as installed ones until the test ends."""
+    folders: list[Path] = []
+
+    def installed(site: Path) -> None:
+        folders.append(site)
+        monkeypatch.syspath_prepend(site)
+        registry.catalogue.cache_clear()
+
+    yield installed
+    for name, module in list(sys.modules.items()):
+        if any(folder in Path(getattr(module, "__file__", None) or "/").parents for folder in folders):
+            del sys.modules[name]
+    monkeypatch.undo()
+    registry.catalogue.cache_clear()
+
+
+@pytest.fixture
+def install(tmp_path: Path, installed) -> Callable[[str, dict[str, str], dict[str, str]], None]:
+    """Return a function that installs files with entry points of ``silobench.<kind>``."""
+
+    def install(kind: str, points: dict[str, str], files: dict[str, str]) -> None:
+        site = tmp_path / "site"
+        metadata = site / "someones-1.0.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: someones\nVersion: 1.0\n")
+        lines = "".join(f"{name} = {module}\n" for name, module in points.items())
+        (metadata / "entry_points.txt").write_text(f"[silobench.{kind}]\n{lines}")
+        for name, text in files.items():
+            file = site / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        installed(site)
+
+    return install
