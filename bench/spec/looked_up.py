@@ -110,11 +110,12 @@ def _of_budget(where: Where, message: str) -> StudyError:
 
 def _check_values(where: Where, section: MethodSection, method: Method) -> None:
     """Refuse names that the method does not have or that are given twice, and values that no run can have."""
+    numbers = settings.known(method.algorithm.name, method.budget.optimizer)
     seen: dict[str, str] = {}
     for place, name, values in _given(section):
         at = (*where, place, name)
         for value in values:
-            _check_value(at, name, value, method)
+            _check_value(at, name, value, method, numbers)
         if name in seen:
             raise StudyError(at, f"also given in {seen[name]}; remove one")
         seen[name] = place
@@ -132,11 +133,10 @@ def _given(section: MethodSection) -> Iterator[tuple[str, str, Sequence[Any]]]:
     yield from (("fixed", name, [value]) for name, value in section.fixed.items())
 
 
-def _check_value(where: Where, name: str, value: Any, method: Method) -> None:
+def _check_value(where: Where, name: str, value: Any, method: Method, numbers: Mapping[str, Allowed]) -> None:
     """Refuse an unknown hyper-parameter or option ("model.hidden"), and a value that it cannot have."""
     part, dot, option = name.partition(".")
     if not dot:
-        numbers = settings.known(method.algorithm.name, method.budget.optimizer)
         if name not in numbers:
             what = f"{method.algorithm.name} with {method.budget.optimizer} has no hyper-parameter {name!r}"
             raise StudyError(where, f"{what}: {nearest(name, numbers)}")

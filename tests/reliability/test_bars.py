@@ -20,7 +20,7 @@ from bench.sweep.store import Store
 from bench.types import SpecError
 from tests.reliability import toy_sweep
 from tests.spec.example import changed
-from tests.spec.test_faults import BAD
+from tests.spec.sections.test_faults import BAD
 
 pytestmark = pytest.mark.slow
 TOY = [sys.executable, str(Path(toy_sweep.__file__))]
