@@ -71,19 +71,19 @@ def off(audits, paper: str, claim: str) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("paper", sorted(DOES_NOT_FOLLOW))
-def test_what_does_not_follow(audits, paper):
+def test_claims_that_do_not_follow(audits, paper):
     assert {found.claim for found in audits[paper].of("does not follow")} == DOES_NOT_FOLLOW[paper]
 
 
 @pytest.mark.parametrize("paper", sorted(UNCHECKED))
-def test_what_cannot_be_checked(audits, paper):
+def test_claims_that_cannot_be_checked(audits, paper):
     unchecked = audits[paper].of("cannot be checked")
     assert {found.claim for found in unchecked} == UNCHECKED[paper]
     assert all(found.why for found in unchecked)
 
 
 @pytest.mark.parametrize("paper", papers())
-def test_what_is_published_of_an_audit_is_what_it_finds(audits, paper):
+def test_published_audits_are_current(audits, paper):
     published = registry.folder("experiments").parent / "results/published" / paper / "audit.txt"
     again = f"COLUMNS=100 silobench audit {paper} --full > results/published/{paper}/audit.txt"
     assert published.read_text(encoding="utf-8") == f"{render(audits[paper], 100, full=True)}\n", again
@@ -107,7 +107,7 @@ def test_every_paper_has_an_audit(audits):
         *(("a9", 10, 10), ("a10", 8, 12), ("a11", 6, 10), ("a12", 10, 10)),
     ],
 )
-def test_mean_ranks_that_the_printed_medians_give(audits, table, follow, methods):
+def test_mean_ranks_of_the_printed_medians(audits, table, follow, methods):
     found = finding(audits, "player", f"ranks_{table}")
     assert (sum(part.follows for part in found.parts), len(found.parts)) == (follow, methods)
 
@@ -153,7 +153,7 @@ def test_p_values(audits, table, proper, turned):
     assert f"data sets taken for methods {turned}" in found.why
 
 
-def test_what_else_is_off_in_player(audits):
+def test_other_findings_of_player(audits):
     assert "of the printed mean ranks 0.000832" in finding(audits, "player", "p_1").why
     assert len(finding(audits, "player", "significant_1").off) == 9
     assert set(off(audits, "player", "bold_a5")) == {"emnist", "sent140"}
@@ -172,7 +172,7 @@ def test_what_else_is_off_in_player(audits):
 # Global Layers ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_off_in_global_layers(audits):
+def test_findings_of_global_layers(audits):
     assert off(audits, "global_layers", "heart_row_totals") == {
         "cleveland": ("304", "303"),
         "faisalabad": ("299", "300"),
@@ -198,7 +198,7 @@ def test_what_is_off_in_global_layers(audits):
 # APPLE --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_off_in_apple(audits):
+def test_findings_of_apple(audits):
     bold = {"pathmnist:pathological": ("APPLE, mu != 0 97.51", "APFL 98.98")}
     assert off(audits, "apple", "bold") == bold
     assert len(off(audits, "apple", "highest")) == 1
@@ -213,7 +213,7 @@ def test_what_is_off_in_apple(audits):
 # FENDA-FL -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_off_in_fenda(audits):
+def test_findings_of_fenda(audits):
     stars = finding(audits, "fenda", "stars")
     assert stars.why == "109 cells; 1 star on an exact tie; 5 of Central pass the rule without a star"
     assert off(audits, "fenda", "heart_parameters") == {"standard, large": ("152", "151")}
@@ -224,7 +224,7 @@ def test_what_is_off_in_fenda(audits):
     assert len(off(audits, "fenda", "distinct_splits")) == 15
 
 
-# What was counted ---------------------------------------------------------------------------------------------
+# Counts ---------------------------------------------------------------------------------------------
 
 
 def counted_items():
@@ -274,7 +274,7 @@ def test_counted_photographs_and_volumes_are_those_of_the_split_tables(bench_dat
     assert f"{len(photographs):,}" == part.recomputed
 
 
-def test_fedadam_ends_where_the_closed_sums_say():
+def test_fedadam_equals_its_closed_sums():
     """Three rounds of Algorithm 1 by hand: m and v are sums over the rounds before."""
     from bench.report.audit.claims import Printed
     from bench.report.audit.plausibility_claims import fedadam
@@ -292,6 +292,6 @@ def test_fedadam_ends_where_the_closed_sums_say():
 
 
 @pytest.mark.parametrize("paper", sorted(DOES_NOT_FOLLOW))
-def test_the_readme_knows_how_many_claims_there_are(audits, paper):
+def test_the_readme_states_the_number_of_claims(audits, paper):
     text = (papers()[paper] / "README.md").read_text(encoding="utf-8")
     assert f"silobench audit {paper}\n\nchecks {len(audits[paper].findings)} claims" in text

@@ -1,4 +1,4 @@
-"""The printed numbers of FENDA-FL as data: they agree with each other, with the study, and with counting by hand."""
+"""The printed numbers of FENDA-FL: consistent with each other, with the study, and with counts by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_diagonal_of_figure_2_averages_to_silo():
 
 
 def test_asterisks_follow_the_stated_rule():
-    """An asterisk: value - radius > silo + silo's radius; never for Central, and once at an exact tie."""
+    """An asterisk means value - radius > Silo + radius of Silo; Central has none, and one exact tie has one."""
     exceptions = {}
     cells = PRINTED[PRINTED["table"].isin(["2", "3", "4"])]
     checked = 0
@@ -75,7 +75,7 @@ def test_asterisks_follow_the_stated_rule():
 
 
 def test_table_10_repeats_table_2():
-    """Where both tables print a cell, they print the same mean and radius."""
+    """Cells that are in both tables have the same mean and radius."""
     two, ten = (PRINTED[PRINTED["table"] == table].drop(columns="table") for table in ("2", "10"))
     both = two.merge(ten, on=CELL[1:], suffixes=("_2", "_10"))
     assert len(both) == 20
@@ -84,7 +84,7 @@ def test_table_10_repeats_table_2():
 
 
 @pytest.mark.parametrize("table", ["table5", "table7"])
-def test_best_values_lie_on_their_grids(table):
+def test_best_values_are_on_their_grids(table):
     for dataset, methods in PAPER[table].items():
         for method, tuned in methods.items():
             for name, entry in tuned.items():
@@ -122,7 +122,7 @@ def test_study_trains_as_the_paper_says():
 
 
 def test_sizes_of_tables_6_and_8():
-    """Fed-Heart-Disease and Fed-ISIC2019 are all there; Fed-IXI is printed with 8 subjects more than exist."""
+    """The sizes of Fed-Heart-Disease and Fed-ISIC2019 are right; Fed-IXI is printed with 8 subjects too many."""
     totals = {name: sum(entry["train"] + entry["test"]) for name, entry in (PAPER["table6"] | PAPER["table8"]).items()}
     assert totals["fed_heart_disease"] == 740
     assert totals["fed_isic2019"] == 23_247
@@ -131,7 +131,7 @@ def test_sizes_of_tables_6_and_8():
 
 
 def test_parameters_of_table_9_on_fed_heart_disease():
-    """The study's models have the printed parameters, but for the large one: 13 x 10 + 10 + 10 + 1 = 151, not 152."""
+    """The study's models have the printed parameters, except the large one: 13 x 10 + 10 + 10 + 1 = 151, not 152."""
     printed = PAPER["table9"]["fed_heart_disease"]
     assert parameters("fedavg") == printed["standard"] == 14
     assert 2 * parameters("apfl") == printed["apfl"] == 152
@@ -192,8 +192,8 @@ def weights(*widths: int) -> int:
     return sum(a * b for a, b in itertools.pairwise(widths))
 
 
-def test_gemini_counts_of_tables_9_and_11_leave_the_biases_out():
-    """The printed counts are those of these layer widths without their biases (other widths may fit as well)."""
+def test_gemini_counts_of_tables_9_and_11_exclude_biases():
+    """The printed counts equal those of these layer widths without biases (other widths may fit too)."""
     mortality, delirium = PAPER["table9"]["gemini_mortality"], PAPER["table9"]["gemini_delirium"]
     assert mortality["standard"] == weights(35, 512, 256, 256, 32, 2)
     assert mortality["apfl"] == 2 * weights(35, 256, 256, 128, 32, 1)

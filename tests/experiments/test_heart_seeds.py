@@ -21,8 +21,8 @@ LOGGED = {
 
 
 @pytest.mark.parametrize("method", LOGGED)
-def test_a_seed_gives_what_it_gave_the_authors(bench_data: Path, method: str) -> None:
-    """To what rounding makes of 50 local steps: other processors move an AUROC of theirs by up to 0.005."""
+def test_a_seed_reproduces_the_scores_of_the_authors(bench_data: Path, method: str) -> None:
+    """Rounding in 50 local steps may change an AUROC by up to 0.005 on other processors."""
     study = read(folder("experiments") / "global_layers" / "heart.toml")
     study = replace(study, methods={method: study.methods[method]}, seeds=(0, 1), tables={}, figures={})
     planned, _ = run_batches(study, {}, bench_data)

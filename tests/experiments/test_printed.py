@@ -1,4 +1,4 @@
-"""The printed numbers of all papers: one form, nothing twice, and not a digit changed since they were compared."""
+"""The printed numbers of all papers: one format, no duplicates, and unchanged since they were checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench import registry
 
 FOLDER = registry.folder("experiments")
 COLUMNS = ["table", "dataset", "metric", "method", "checkpoint", "value", "ci95", "client", "sd", "mark"]
-# Rows, and the sums of values and radii: those of numbers read from the papers by other hands.
+# Numbers of rows, and sums of values and radii, of a second, independent transcription of the papers.
 TOTALS = {
     "apple": {"1": (80, "69.7353", "0"), "2": (80, "72.7356", "0")},
     "fenda": {
@@ -59,7 +59,7 @@ def test_these_are_all_the_papers():
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_paper_has_the_same_form(paper):
+def test_every_paper_has_the_same_format(paper):
     printed = rows(paper)
     assert list(printed[0]) == COLUMNS
     key = ["table", "dataset", "metric", "method", "checkpoint", "client"]
@@ -81,13 +81,13 @@ def test_no_number_has_changed(paper):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_data_sets_have_our_names(paper):
+def test_data_sets_have_registered_names(paper):
     named = {row["dataset"].partition(":")[0] for row in rows(paper)} - {"mean_rank"}
     assert named <= set(registry.catalogue("datasets"))
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_shares_are_shares_wherever_the_paper_has_percent(paper):
+def test_percentages_of_papers_are_stored_as_shares(paper):
     shares = facts(paper).get("percent", [])
     assert set(shares) <= {row["metric"] for row in rows(paper)}
     for row in rows(paper):
@@ -96,7 +96,7 @@ def test_shares_are_shares_wherever_the_paper_has_percent(paper):
 
 
 def test_spot_values():
-    """One of each kind, as the papers print them."""
+    """One number of each kind, as printed."""
 
     def value(paper: str, *place: str) -> list[str]:
         key = ("table", "dataset", "metric", "method", "client")

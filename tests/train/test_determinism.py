@@ -1,10 +1,12 @@
-"""The same call in fresh processes gives the same bytes, whatever Python's hashes are."""
+"""The same call in new processes gives the same bytes, for any hash seed of Python."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+
+import pytest
 
 CALL = """
 import dataclasses, json
@@ -22,6 +24,7 @@ for path in ("stack", "loop"):
 """
 
 
+@pytest.mark.slow
 def test_fresh_processes_agree_to_the_byte() -> None:
     running = [
         subprocess.Popen(

@@ -60,6 +60,7 @@ def made(name: str) -> PlannedBatch:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux how much memory it has used")
 @pytest.mark.parametrize("name", ["stacked", "looped"])
+@pytest.mark.slow
 def test_the_estimate_is_one_to_four_times_the_memory_that_training_uses(name):
     done = subprocess.run([sys.executable, "-c", TRAIN, name], check=True, capture_output=True, text=True)
     peak, took = map(int, done.stdout.split())
