@@ -1,7 +1,8 @@
-"""The four hospitals against golden values of FLamby's preparation and an independent one, on the real files."""
+"""Fed-Heart-Disease: golden values of FLamby's preparation on the real files, and an independent preparation."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from bench._datasets import uci_heart
 from bench.data import load_dataset
 from bench.registry import load
 from bench.types import Federation, SpecError
+from tests.datasets import heart_files
 
 adapter = load("datasets", "fed_heart_disease").__globals__
 SITES = ("cleveland", "hungarian", "switzerland", "va")
@@ -21,11 +23,21 @@ ROW = "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,0\n"
 
 
 @pytest.fixture(scope="module")
-def federations(bench_data: Path) -> dict[str, Federation]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with heart_files.made(tmp_path_factory.mktemp("heart")) as folder:
+        yield folder
+
+
+def all_normalisations(folder: Path) -> dict[str, Federation]:
     return {
-        normalisation: load_dataset("fed_heart_disease", bench_data, normalisation=normalisation)
+        normalisation: load_dataset("fed_heart_disease", folder, normalisation=normalisation)
         for normalisation in ("centre", "pooled", "as_published_central")
     }
+
+
+@pytest.fixture(scope="module")
+def federations(folder: Path) -> dict[str, Federation]:
+    return all_normalisations(folder)
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +46,11 @@ def centre(federations: dict[str, Federation]) -> Federation:
 
 
 @pytest.fixture(scope="module")
-def frame(bench_data: Path) -> pd.DataFrame:
+def frame(folder: Path) -> pd.DataFrame:
     """The same preparation up to standardisation, written in pandas and sharing no code with the adapter."""
     frames = []
     for site in SITES:
-        path = bench_data / "heart_disease" / f"processed.{site}.data"
+        path = folder / "heart_disease" / f"processed.{site}.data"
         rows = pd.read_csv(path, header=None, na_values="?").drop(columns=[10, 11, 12]).dropna().astype(float)
         rows = rows.reset_index(drop=True).assign(site=site, ill=lambda rows: (rows[13] != 0).astype(float))
         counts = rows["ill"].value_counts()
@@ -54,7 +66,9 @@ def scaled(x: pd.DataFrame, reference: pd.DataFrame) -> np.ndarray:
     return ((x - reference.mean()) / (reference.std() + 1e-9)).to_numpy()
 
 
-def test_sizes_and_classes_are_the_published_ones(centre: Federation):
+def test_sizes_classes_and_fingerprints_are_the_published_ones(bench_data: Path):
+    federations = all_normalisations(bench_data)
+    centre = federations["centre"]
     assert [client.name for client in centre.clients] == ["cleveland", "hungarian", "switzerland", "va_long_beach"]
     assert [(len(client.train), len(client.test)) for client in centre.clients] == [
         (199, 104),
@@ -68,6 +82,11 @@ def test_sizes_and_classes_are_the_published_ones(centre: Federation):
         (torch.float32, torch.float32)
     }
     assert (centre.task, centre.metrics, centre.licence) == ("binary", ("accuracy",), "CC BY 4.0")
+    assert {name: federation.fingerprint for name, federation in federations.items()} == {
+        "centre": "3175e711e8988f90b7ae5c3517ddc677433aa829b8c39e693ee7c916a8e7cff8",
+        "pooled": "4362134d7f040f73c259e34948f0fa0351cc7ab087f0d407db5292671e1ef6a9",
+        "as_published_central": "0b0637dd9269a543fe3418c4ce2a54c12ec81e9ba7a136de83229e943b88aba8",
+    }
 
 
 @pytest.mark.parametrize("normalisation", ["centre", "pooled", "as_published_central"])
@@ -113,25 +132,17 @@ def test_published_central_scoring_mixes_the_two_scales(federations: dict[str, F
 
 
 @pytest.mark.parametrize("client", uci_heart.FILES)
-def test_parts_are_disjoint_and_total(bench_data: Path, client: str):
-    _, y = adapter["features"](uci_heart.complete(uci_heart.read(client, bench_data)))
+def test_parts_are_disjoint_and_total(folder: Path, client: str):
+    _, y = adapter["features"](uci_heart.complete(uci_heart.read(client, folder)))
     train, test = adapter["split"](y)
     assert sorted([*train, *test]) == list(range(len(y)))
     assert list(train) == sorted(train)
     assert list(test) == sorted(test)
 
 
-def test_fingerprints_are_those_of_the_published_records(federations: dict[str, Federation]):
-    assert {name: federation.fingerprint for name, federation in federations.items()} == {
-        "centre": "3175e711e8988f90b7ae5c3517ddc677433aa829b8c39e693ee7c916a8e7cff8",
-        "pooled": "4362134d7f040f73c259e34948f0fa0351cc7ab087f0d407db5292671e1ef6a9",
-        "as_published_central": "0b0637dd9269a543fe3418c4ce2a54c12ec81e9ba7a136de83229e943b88aba8",
-    }
-
-
-def test_files_may_lie_directly_in_the_folder(bench_data: Path, centre: Federation, tmp_path: Path):
+def test_files_may_be_directly_in_the_folder(folder: Path, centre: Federation, tmp_path: Path):
     for file in uci_heart.FILES.values():
-        (tmp_path / Path(file.path).name).write_bytes((bench_data / file.path).read_bytes())
+        (tmp_path / Path(file.path).name).write_bytes((folder / file.path).read_bytes())
     assert load_dataset("fed_heart_disease", tmp_path).fingerprint == centre.fingerprint
 
 

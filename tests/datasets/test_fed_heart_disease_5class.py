@@ -1,4 +1,4 @@
-"""PLayer-FL's version of the four hospitals against golden values and an independent preparation, on the real files."""
+"""Fed-Heart-Disease with five classes: golden values on the real files, and an independent preparation."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bench._datasets import uci_heart
 from bench.data import load_dataset
 from bench.registry import load
 from bench.types import Federation
+from tests.datasets import heart_files
 
 adapter = load("datasets", "fed_heart_disease_5class").__globals__
 PARTS = ("train", "validation", "test")
@@ -43,9 +44,10 @@ def test_sizes_and_classes_are_golden(federation: Federation):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_values_equal_an_independent_preparation(bench_data: Path, federation: Federation, number: int):
-    client = federation.clients[number]
-    path = bench_data / uci_heart.FILES[client.name].path
+def test_values_equal_an_independent_preparation(tmp_path: Path, number: int):
+    with heart_files.made(tmp_path):
+        client = load_dataset("fed_heart_disease_5class", tmp_path).clients[number]
+    path = tmp_path / uci_heart.FILES[client.name].path
     frame = pd.read_csv(path, header=None, na_values="?")[[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13]].dropna()
     rest, test = train_test_split(frame, test_size=0.2, random_state=42)
     train, validation = train_test_split(rest, test_size=0.2, random_state=42)

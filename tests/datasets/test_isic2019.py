@@ -1,4 +1,4 @@
-"""Both preparations of ISIC 2019: sizes of FLamby's real table, and photographs made in the published formats."""
+"""Both preparations of ISIC 2019: sizes of FLamby's real table, and small photographs in the published formats."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ def table(bench_data: Path) -> pd.DataFrame:
 
 
 @pytest.fixture
-def few(table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
-    """One photograph of every lesion, part and centre instead of all, and a cache of the test's own."""
-    rows = table.groupby(["center", "fold", "target"]).head(1).reset_index(drop=True)
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    """A table in FLamby's format with one photograph of every lesion, part and centre, and an empty cache."""
+    keys = [(centre, fold, lesion) for lesion in range(8) for fold in ("train", "test") for centre in range(6)]
+    rows = pd.DataFrame(keys, columns=["center", "fold", "target"])
+    rows = rows.assign(image=[f"ISIC_{number * 7919 % 100000:07d}" for number in range(len(rows))])
+    monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setattr(isic2019, "read_split", lambda root: rows.copy())
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     return rows
@@ -39,7 +42,7 @@ def few(table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def raw(few: pd.DataFrame, tmp_path: Path) -> Path:
-    """A data folder with the photographs as published, of several sizes."""
+    """A data folder with photographs of several sizes, stored as the published ones."""
     folder = tmp_path / "raw" / PUBLISHED
     folder.mkdir(parents=True)
     sizes = [(256, 256), (300, 225), (230, 310), (277, 400)]
