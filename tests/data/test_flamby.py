@@ -1,4 +1,4 @@
-"""The bridge to FLamby, on a stand-in with its interface."""
+"""Tasks of FLamby, on a small package with its interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.types import DataError, SpecError
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    """No test sees what another has imported."""
+    """Remove imported modules of FLamby before and after each test."""
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "flamby"]:
         del sys.modules[name]

@@ -31,7 +31,7 @@ def test_a_share_of_every_data_set():
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, True, "half"])
-def test_a_share_is_none_or_all_of_it(share):
+def test_a_share_that_is_not_between_0_and_1_is_refused(share):
     with pytest.raises(SpecError, match="expected a share above 0 and below 1"):
         load_dataset("digits", subsample=share)
 

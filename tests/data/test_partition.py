@@ -1,4 +1,4 @@
-"""Partitions: total but for what they report, disjoint, repeatable, never for ever, and the published ones exact."""
+"""Partitions: disjoint, complete except for reported samples, repeatable, finite; published ones exact."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_practical_gives_one_client_most_of_a_class(clients: int):
 
 
 def test_a_pair_of_equal_classes_makes_a_client_of_one_class():
-    """With nine classes a pair straddles two decks; at some seeds both decks show the same class there."""
+    """With nine classes a pair may span two lists of classes and hold the same class twice."""
     labels = labels_of([100] * 9)
     held = [
         [len(np.unique(labels[indices])) for indices in pathological([labels], 12, seed)[0].clients]

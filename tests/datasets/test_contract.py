@@ -1,4 +1,4 @@
-"""Contract of every registered data set: its card, pinned files, options, and the parts of its clients."""
+"""Rules for every registered data set: its card, raw files, options and clients."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bench.data.files import cards
 from bench.types import Client, DataError, Federation
 
 NAMES = list(registry.catalogue("datasets"))
-OWN = {"from_csv", "from_folder"}  # the user's own data: nobody can say where they are from or how many
-AT_HAND: dict[str, tuple[dict[str, Any], int]] = {  # options and clients of what real files are in CI
+OWN = {"from_csv", "from_folder"}  # the user's own data: source and size are unknown
+AT_HAND: dict[str, tuple[dict[str, Any], int]] = {  # options and number of clients; CI has these raw files
     "covertype": ({"source": "prepared"}, 4),
     "digits": ({}, 6),
     "fashion_mnist": ({}, 5),
@@ -27,14 +27,14 @@ AT_HAND: dict[str, tuple[dict[str, Any], int]] = {  # options and clients of wha
     "heart_cohorts": ({}, 3),
     "mnist": ({}, 12),
 }
-STAND_INS = {"gemini_delirium": 6, "gemini_mortality": 7, "mimic3_mortality": 4}
-# Two patients of this hospital are alike in all that is recorded.
+SYNTHETIC = {"gemini_delirium": 6, "gemini_mortality": 7, "mimic3_mortality": 4}
+# Two patients of this hospital have equal values.
 TWINS = {("fed_heart_disease", "va_long_beach"): 1, ("fed_heart_disease_5class", "va_long_beach"): 1}
 
 
 @pytest.fixture(autouse=True)
 def no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offline, with an empty cache; whoever opens a socket fails."""
+    """Work offline with an empty cache; a test that opens a socket fails."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a socket was opened")
@@ -46,7 +46,7 @@ def no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_card_says_what_everybody_must_know(name: str):
+def test_the_card_has_all_facts_and_sections(name: str):
     card = cards.read(name)
     assert card.text.startswith(f"# {name}\n\n")
     assert {"Source", "Licence", "Task", "Size", "Access"} <= set(card.facts)
@@ -68,7 +68,7 @@ def test_declared_files_are_distinct_and_depend_on_known_options(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_option_has_a_default_and_stands_on_the_card(name: str):
+def test_every_option_has_a_default_and_is_on_the_card(name: str):
     first, *options = inspect.signature(registry.load("datasets", name)).parameters.values()
     assert (first.name, first.default) == ("root", None)
     card = cards.read(name)
@@ -86,10 +86,10 @@ def test_real_files_make_the_stated_clients(name: str, bench_data: Path):
     assert not federation.synthetic
 
 
-@pytest.mark.parametrize("name", STAND_INS)
-def test_stand_ins_make_the_stated_clients_and_say_what_they_are(name: str):
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_synthetic_data_have_the_stated_clients_and_are_marked(name: str):
     federation = load_dataset(name)
-    check(name, federation, STAND_INS[name])
+    check(name, federation, SYNTHETIC[name])
     assert federation.synthetic
 
 
@@ -103,7 +103,7 @@ def check(name: str, federation: Federation, clients: int) -> None:
 
 
 def shared(client: Client) -> int:
-    """How many samples of one part of a client stand, input and target alike, in another part, too."""
+    """Count the samples of a client that are in two of its parts, with equal input and target."""
     parts = [split for split in (client.train, client.validation, client.test) if split is not None]
     rows = [
         {x.numpy().tobytes() + y.numpy().tobytes() for x, y in zip(split.x, split.y, strict=True)} for split in parts
@@ -124,7 +124,7 @@ def test_missing_files_are_one_line_that_names_file_and_place(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
-    options = {"source": "files"} if name in STAND_INS else {}
+    options = {"source": "files"} if name in SYNTHETIC else {}
     registry.load("datasets", name)
     with pytest.raises(DataError) as caught:
         load_dataset(name, **options)

@@ -1,4 +1,4 @@
-"""Four wilderness areas: the authors' files against golden values, and UCI's format against the authors' files."""
+"""Covertype: golden values of the authors' files, and the same values from a file in UCI's format."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_files_are_parsed_once_in_a_process(bench_data: Path, federation: Federa
 
 @pytest.mark.parametrize(("algorithm", "labels"), [("local", "own"), ("fedavg", "union")])
 def test_a_run_of_a_published_seed_scores_neota_and_poudre(bench_data: Path, algorithm: str, labels: str):
-    """Ten mini-batches an epoch for every client; whoever has no test rows only trains."""
+    """Every client has ten mini-batches per epoch; clients without test rows only train."""
     federation = load_dataset("covertype", bench_data, source="prepared", labels=labels)
     result = bench.run(
         federation,
@@ -138,14 +138,14 @@ def test_a_run_of_a_published_seed_scores_neota_and_poudre(bench_data: Path, alg
     published, present = by_metric["auroc_of_outputs_absent_half"], by_metric["auroc_of_outputs_present"]
     if labels == "own":
         assert published == present
-    else:  # three of seven kinds are there
+    else:  # the client has three of seven types
         assert published == pytest.approx((3 * present + 4 * 0.5) / 7)
         assert by_metric["auprc_of_outputs_absent_zero"] == pytest.approx(3 / 7 * by_metric["auprc_of_outputs_present"])
     assert by_metric["auroc_present"] != present
 
 
 def as_raw(rows: pd.DataFrame, soils: list[int]) -> np.ndarray:
-    """Prepared rows as UCI writes them, (n, 55); the hill shades are lost and become 1, 2 and 3."""
+    """Prepared rows as UCI writes them, (n, 55); the hill shades are not known and become 1, 2 and 3."""
     raw = np.zeros((len(rows), 55), dtype=np.int16)
     raw[:, :6] = rows[DISTANCES[:6]]
     raw[:, 6:9] = 1, 2, 3
@@ -165,7 +165,7 @@ def as_text(raw: np.ndarray) -> str:
 def test_raw_file_gives_what_the_authors_prepared(
     bench_data: Path, soils: list[int], federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Everything of the raw file that can be had, in its order; comanche and rawah then have no test rows either."""
+    """Use all available rows of the raw file in its order; comanche and rawah then have no test rows."""
     parts = [frame(bench_data, name) for name in ("train", "validation", "test_poudre", "test_neota")]
     content = gzip.compress(as_text(as_raw(pd.concat(parts), soils)).encode(), compresslevel=1)
     (tmp_path / "covtype.data.gz").write_bytes(content)
@@ -176,7 +176,7 @@ def test_raw_file_gives_what_the_authors_prepared(
     monkeypatch.setitem(adapter, "ROWS", sum(map(len, parts)))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     assert load_dataset("covertype", tmp_path).fingerprint == federation.fingerprint
-    # Another process would know nothing of the file but what lies in the cache.
+    # Another process has nothing but the cache.
     cache._remembered.cache_clear()
     monkeypatch.delitem(adapter, "_read_raw")
     assert load_dataset("covertype", tmp_path).fingerprint == federation.fingerprint

@@ -1,4 +1,4 @@
-"""The quickstart's clients: every image once, label-skewed, both parts usable."""
+"""Clients of the quickstart: every image once, label skew, both parts usable."""
 
 from __future__ import annotations
 

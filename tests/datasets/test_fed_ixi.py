@@ -92,7 +92,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int]:
-    """Volumes are resized to this instead: 470 MB of arrays show nothing more."""
+    """A small size of resized volumes, so that arrays need less than 470 MB."""
     monkeypatch.setitem(adapter, "SHAPE", (4, 5, 4))
     return (4, 5, 4)
 
@@ -138,7 +138,7 @@ def test_later_loads_map_what_the_first_one_made(archive: Path, monkeypatch: pyt
 
 
 def test_resizing_by_hand():
-    """96 x 60 x 48 halves the first axis: pairs are averaged."""
+    """Resizing 96 x 60 x 48 halves the first axis: pairs are averaged."""
     voxels = np.arange(96 * 60 * 48, dtype=np.float64).reshape(96, 60, 48)
     np.testing.assert_allclose(adapter["shrunk"](voxels), voxels.reshape(48, 2, 60, 48).mean(axis=1))
 
@@ -167,7 +167,7 @@ def test_volumes_are_normalised_over_all_voxels():
 
 @pytest.mark.parametrize("kind", ["T1", "label"])
 def test_a_missing_volume_is_named(cache: Path, folder: Path, kind: str):
-    """Subject 16 is the first; of its two volumes only the other one is there."""
+    """Only one of the two volumes of subject 16, which is the first, is in the folder."""
     other = {"T1": "label", "label": "T1"}[kind]
     place = folder / "7kd5wj7v7p-3" / "IXI_sample" / "IXI016-Guys-0697" / other
     place.mkdir(parents=True)

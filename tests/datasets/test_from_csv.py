@@ -1,4 +1,4 @@
-"""Tables of users: what they become, worked out by hand, and what is refused in one line."""
+"""Users' tables: values computed by hand, and refusals in one line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load(place: Path, **options: object) -> Federation:
 
 
 def everything(federation: Federation, site: str) -> np.ndarray:
-    """All rows of a site, training rows first, each with its target behind."""
+    """All rows of a site with their targets, training rows first."""
     client = next(client for client in federation.clients if client.name == site)
     parts = [torch.cat([part.x, part.y.reshape(-1, 1)], dim=1) for part in (client.train, client.test)]
     return torch.cat(parts).numpy()
@@ -266,7 +266,7 @@ def test_bad_options_are_refused(tmp_path: Path, options: dict[str, object], mes
         )
 
 
-def test_what_is_not_there_is_said(tmp_path: Path):
+def test_missing_files_and_columns_are_named(tmp_path: Path):
     with pytest.raises(DataError, match=r"path = 'nowhere': there is no .*nowhere"):
         load_dataset("from_csv", tmp_path, path="nowhere", target="died")
     with pytest.raises(DataError, match=r"hospitals: there is no csv or parquet file in this folder"):

@@ -1,4 +1,4 @@
-"""Pictures of users: scaled, numbered, split, and hostile files refused by name."""
+"""Users' pictures: resized, numbered and split; hostile files are refused by name."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A few bytes that say they are a picture of width x height black pixels."""
+    """A PNG header that states width x height pixels, with few bytes of data."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     lines = zlib.compress(bytes(1000), 9)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
@@ -189,7 +189,7 @@ def test_pipes_are_refused_and_not_waited_for(hospitals: Path):
         load(hospitals)
 
 
-def test_what_is_missing_is_said(tmp_path: Path, hospitals: Path):
+def test_missing_folders_and_pictures_are_named(tmp_path: Path, hospitals: Path):
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match=r"none: there is no folder in it; expected one for each site"):
         load(tmp_path / "none")

@@ -1,4 +1,4 @@
-"""GEMINI: the pipeline on small tables in the documented schema, and stand-ins of the printed sizes."""
+"""GEMINI: preparation of small tables in the documented format, and synthetic data of the printed sizes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_balanced_rows_are_all_rows_and_the_rarer_again():
 
 
 def test_the_stand_in_can_be_learnt(stand_in: Federation):
-    """A linear model beats guessing on the other part: the features tell something of the target."""
+    """A linear model predicts the test part better than chance: features depend on the target."""
     for client in stand_in.clients:
         centred = client.train.x - client.train.x.mean(dim=0)
         direction = (centred * (client.train.y - 0.5)).mean(dim=0)

@@ -1,4 +1,4 @@
-"""Image data sets as federations: golden sizes on the real files, the others on files made in exactly their format."""
+"""Image data sets: golden sizes on the real files, everything else on small files in the same formats."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def images(count: int, *shape: int, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder of the test's own, an empty cache, and no network."""
+    """An empty data folder and an empty cache, without downloads."""
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("BENCH_OFFLINE", "1")
@@ -149,7 +149,7 @@ def test_fingerprints_of_the_published_partitions(mnist: dict[str, Federation], 
 
 
 def test_normalised_pixels_have_the_published_statistics(bench_data: Path):
-    """PLayer-FL's mean and deviation are those of all training pixels."""
+    """Mean and deviation of PLayer-FL are those of all training pixels."""
     raw = np.fromfile(bench_data / "FashionMNIST/raw/train-images-idx3-ubyte", dtype=np.uint8)[16:].astype(np.float32)
     assert [round(float(value), 3) for value in (raw.mean() / 255, raw.std() / 255)] == [0.286, 0.353]
     x = load_dataset("fashion_mnist", bench_data)
@@ -204,7 +204,7 @@ def test_every_protocol_takes_every_partition(small: Path, protocol: str, partit
 def test_seeds_decide_the_clients_and_their_validation_samples(small: Path):
     first, second = (load_dataset("mnist", small, partition_seed=seed) for seed in (1, 2))
     assert first.fingerprint != second.fingerprint
-    # Held-out samples are drawn from both classes, not cut off at the last.
+    # Held-out samples are drawn from both classes.
     assert [len(set(client.validation.y.tolist())) for client in first.clients].count(2) > 6
 
 
@@ -331,7 +331,7 @@ def test_medmnist_is_merged_and_split_again(folder: Path, monkeypatch: pytest.Mo
     channels, _ = MEDMNIST[name]
     assert {client.train.x.shape[1:] for client in federation.clients} == {(channels, 28, 28)}
     train, validation, test = (sum(part) for part in sizes(federation))
-    # 1850 pictures, 370 of them for testing; rounding leaves fewer than one per class and holder to nobody.
+    # 1850 pictures, 370 of them for testing; rounding leaves fewer than one per class and holder unassigned.
     assert 1480 - 12 * 11 < train + validation <= 1480
     assert 370 - 12 * 11 < test <= 370
     held = [image for client in federation.clients for image in images_of(client)]

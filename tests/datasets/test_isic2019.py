@@ -88,7 +88,7 @@ def test_sizes_and_classes_of_the_four_sites(table: pd.DataFrame):
 
 
 def test_the_sample_is_the_authors(table: pd.DataFrame):
-    """The weights in PLayer-FL's code give away how many of each lesion they drew; another draw has other weights."""
+    """The class weights in PLayer-FL's code follow from the number of photographs of each lesion in the sample."""
     weights = player["alpha"](player["sampled"](table))
     np.testing.assert_allclose(weights, [0.87868852, 0.88131148, 0.82793443, 0.41206557], rtol=0, atol=5e-9)
 
@@ -115,7 +115,7 @@ def test_fed_isic2019(few: pd.DataFrame, raw: Path):
 
 @pytest.mark.parametrize("name", ["fed_isic2019", "isic2019_4class"])
 def test_as_many_pixels_are_seen_in_training_validation_and_tests(few: pd.DataFrame, raw: Path, name: str):
-    """No photograph is copied for it, and what is stored lies in the cache's file."""
+    """Parts share the memory of the cached file: no photograph is copied."""
     federation = load_dataset(name, raw)
     for client in federation.clients:
         for part in (client.train, client.validation, client.test):

@@ -1,4 +1,4 @@
-"""Tokens, and the two data sets of texts on small files in the published formats."""
+"""Data sets of texts, on small files in the published formats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_hashed_words_by_hand():
 
 
 def test_hashes_do_not_change():
-    """Records name data by their bytes: the same words must get the same numbers everywhere, for ever."""
+    """Records hold hashes of the data, so words must always get the same numbers."""
     assert text.tokenizer("", None)("the end .") == [1, 27230, 5343, 29020]
 
 
@@ -133,7 +133,7 @@ VECTORS = np.arange(20, dtype=np.float32).reshape(10, 2) + 1
 
 
 def vectors_file(file: Path, name: str = "embeddings.word_embeddings.weight", matrix: np.ndarray = VECTORS) -> str:
-    """Saves a vector for each of ten tokens; returns the file's SHA-256."""
+    """Save a vector for each of ten tokens; return the file's SHA-256."""
     if file.suffix == ".npy":
         np.save(file, matrix)
     else:
@@ -273,7 +273,7 @@ def charted(admission: int, time: str, category: str, words: str) -> str:
 
 
 def patients(folder: Path, admissions: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> Path:
-    """Ten admissions of each group with one note of two lines each, and the given rows behind them."""
+    """Ten admissions of each group with one note of two lines each, followed by the given rows."""
     everybody = [(100 * place + number, GROUPS[group]) for place, group in enumerate(GROUPS) for number in range(10)]
     rows = [f'1,1,{key},{DAY} 12:00:00,EMERGENCY,"{diagnosis}",{key % 2}' for key, diagnosis in everybody]
     texts = [charted(key, f"{DAY} 13:00:00", "Nursing", f"patient {key}\nis calm") for key, _ in everybody]

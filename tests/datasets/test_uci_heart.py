@@ -1,4 +1,4 @@
-"""The raw files of the four hospitals: pinned, read, and refused where they were altered."""
+"""Raw files of the UCI heart disease data: checksums, values, and refused changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile archives: refused in one line, nothing written outside the folder, nothing left in it."""
+"""Unpacking of archives: hostile and damaged ones are refused in one line and leave no files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {"a/one.txt": b"one", "a/b/two.bin": bytes(range(256)) * 40, "empty": b"
 
 def zipped(path: Path, files: dict[str, bytes], change: Callable[[zipfile.ZipInfo], None] = lambda info: None) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that stand twice
+        warnings.simplefilter("ignore")  # about names that occur twice
         for name, content in files.items():
             info = zipfile.ZipInfo(name)
             info.compress_type = zipfile.ZIP_DEFLATED
@@ -64,13 +64,13 @@ KINDS = ["good.zip", "good.tar", "good.tar.gz", "good.tar.bz2", "good.tar.xz"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_honest_archives_come_out_whole(tmp_path: Path, kind: str):
+def test_correct_archives_are_unpacked(tmp_path: Path, kind: str):
     unpack(make(tmp_path / kind, FILES), tmp_path / "out")
     assert content(tmp_path / "out") == FILES
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_what_is_wanted_is_written(tmp_path: Path, kind: str):
+def test_only_wanted_files_are_written(tmp_path: Path, kind: str):
     unpack(make(tmp_path / kind, FILES), tmp_path / "out", lambda name: name.endswith(".bin"))
     assert content(tmp_path / "out") == {"a/b/two.bin": FILES["a/b/two.bin"]}
 
@@ -80,7 +80,7 @@ EVIL_NAMES = ["../evil", "a/../../evil", "/evil", "//evil", "C:/evil", "..\\evil
 
 @pytest.mark.parametrize("name", EVIL_NAMES)
 @pytest.mark.parametrize("kind", ["evil.zip", "evil.tar.gz"])
-def test_names_that_lead_elsewhere(tmp_path: Path, kind: str, name: str):
+def test_names_that_lead_out_of_the_folder(tmp_path: Path, kind: str, name: str):
     refused(tmp_path, make(tmp_path / kind, {"good": b"1", name: b"2"}), "leads outside the folder")
 
 
@@ -105,7 +105,7 @@ def refused(tmp_path: Path, path: Path, message: str) -> None:
     ],
     ids=["symbolic link", "hard link", "character device", "block device", "pipe"],
 )
-def test_tar_entries_that_are_no_files(tmp_path: Path, entry: tarfile.TarInfo):
+def test_tar_entries_that_are_not_files(tmp_path: Path, entry: tarfile.TarInfo):
     refused(tmp_path, tarred(tmp_path / "evil.tar", ("good", b"1"), entry), "is a link or a device")
 
 
@@ -168,8 +168,8 @@ def test_what_is_no_archive(tmp_path: Path):
 @pytest.mark.parametrize("kind", ["good.zip", "good.tar.gz"])
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damaged_archives_come_out_whole_or_not_at_all(tmp_path: Path, kind: str, data: st.DataObject):
-    """A byte flipped or the end cut off: refused, or without consequence for what was unpacked (a time, padding)."""
+def test_damaged_archives_are_unpacked_correctly_or_not_at_all(tmp_path: Path, kind: str, data: st.DataObject):
+    """An archive with a changed byte or without its end is refused, or its files are unpacked correctly."""
     raw = bytearray(make(tmp_path / kind, FILES).read_bytes())
     place = data.draw(st.integers(0, len(raw) - 1))
     if data.draw(st.booleans()):

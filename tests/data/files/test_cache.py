@@ -72,7 +72,7 @@ def test_tensors_share_the_mapped_memory_and_never_change_the_file(tmp_path: Pat
 
 
 @pytest.mark.parametrize("change", ["content", "name", "layout", "code"])
-def test_other_inputs_make_other_arrays(tmp_path: Path, change: str):
+def test_changed_inputs_are_prepared_again(tmp_path: Path, change: str):
     source, fill = tmp_path / "raw", Filler()
     ask(source, fill)
     layout = LAYOUT | {"z": ((1,), "uint8")} if change == "layout" else LAYOUT
@@ -85,7 +85,7 @@ def test_other_inputs_make_other_arrays(tmp_path: Path, change: str):
     assert fill.calls == 2
 
 
-def test_the_same_content_elsewhere_or_touched_makes_no_others(tmp_path: Path):
+def test_moved_or_touched_files_with_the_same_content_are_not_prepared_again(tmp_path: Path):
     source, fill = tmp_path / "raw", Filler()
     ask(source, fill)
     os.utime(source, ns=(0, 0))
@@ -95,7 +95,7 @@ def test_the_same_content_elsewhere_or_touched_makes_no_others(tmp_path: Path):
     assert fill.calls == 1
 
 
-def test_inputs_that_nobody_touched_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_unchanged_inputs_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = tmp_path / "raw"
     source.write_text("raw")
     os.utime(source, ns=(0, 0))
@@ -106,7 +106,7 @@ def test_inputs_that_nobody_touched_are_not_read_again(tmp_path: Path, monkeypat
     assert source not in read
 
 
-def test_files_are_read_once_until_somebody_changes_one(tmp_path: Path):
+def test_files_are_read_once_until_one_changes(tmp_path: Path):
     one, two, calls = tmp_path / "one", tmp_path / "two", []
 
     def read(*files: Path) -> str:
@@ -117,7 +117,7 @@ def test_files_are_read_once_until_somebody_changes_one(tmp_path: Path):
 
     one.write_text("")
     two.write_text("")
-    for _ in range(2):  # what fails is not remembered
+    for _ in range(2):  # failures are not cached
         with pytest.raises(DataError, match="empty"):
             cache.remembered(read, one, two)
     two.write_text("a")
@@ -152,7 +152,7 @@ def test_callers_at_the_same_time_prepare_once(tmp_path: Path):
     assert (fill.calls, found) == (1, [66, 66, 66, 66])
 
 
-def test_a_full_disk_is_said_before_anything_is_written(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_reported_before_writing(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -211,7 +211,7 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, folder: Path, content: by
         ask(tmp_path / "raw", Filler())
 
 
-def test_a_change_that_leaves_no_trace_is_found_by_a_thorough_look(tmp_path: Path, folder: Path):
+def test_a_change_with_the_same_size_and_time_is_found_by_a_thorough_check(tmp_path: Path, folder: Path):
     ask(tmp_path / "raw", Filler())
     file = next(folder.glob("toy-*/x.npy"))
     os.utime(file, ns=(0, 0))
@@ -253,7 +253,7 @@ def test_processes_at_the_same_time_prepare_once(tmp_path: Path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
-def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path, folder: Path):
+def test_files_of_a_killed_process_are_removed(tmp_path: Path, folder: Path):
     killed = process(tmp_path / "log", tmp_path / "raw", 60)
     while not (tmp_path / "log").exists():
         assert killed.poll() is None, killed.communicate()

@@ -1,4 +1,4 @@
-"""Raw files: where they are looked for, what is refused, and what a download may do. No test opens a connection."""
+"""Checked raw files and downloads: order of folders, refused content, resumed transfers. No test opens a connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILE = RawFile("folder/file.data", SHA256, len(CONTENT), (URL, MIRROR), "CC0")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of the test's own, and no data folder."""
+    """An empty cache, and no data folder."""
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.delenv("BENCH_OFFLINE", raising=False)
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
@@ -39,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Broken(io.BytesIO):
-    """A connection that breaks where its bytes end."""
+    """A connection that breaks after its last byte."""
 
     def read(self, size: int = -1) -> bytes:
         if chunk := super().read(size):

@@ -1,4 +1,4 @@
-"""Images for a network: resized as by Pillow, normalised, and changed at random as functions of a key alone."""
+"""Small images: resizing, normalisation, and augmentation as a function of keys."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def keys(count: int) -> Tensor:
 
 
 def spot(row: int, column: int, size: int = 29) -> Tensor:
-    """A black image (1, 1, size, size) in [0, 1] with a soft bright spot at a place counted from the middle."""
+    """A black image (1, 1, size, size) in [0, 1] with a soft bright spot at a position relative to the middle."""
     down, right = torch.meshgrid(*[torch.arange(size) - size // 2] * 2, indexing="ij")
     return torch.exp(-((down - row) ** 2 + (right - column) ** 2) / 8.0)[None, None]
 
 
 def places(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Down and right, counted from the middle, of each image's centre of mass."""
+    """Position of each image's centre of mass relative to the middle: down, right."""
     axis = torch.arange(x.shape[-1]) - x.shape[-1] // 2
     mass = x.sum((1, 2, 3))
     return (x.sum((1, 3)) * axis).sum(1) / mass, (x.sum((1, 2)) * axis).sum(1) / mass
@@ -47,7 +47,7 @@ def bright(pixels: Normalise, x: Tensor) -> Tensor:
 
 
 def changed(augment: AugmentImages, image: Tensor, count: int = 200) -> Tensor:
-    """``count`` changed copies, in [0, 1]."""
+    """``count`` augmented copies, in [0, 1]."""
     return bright(HALF, augment((image * 255).expand(count, -1, -1, -1), keys(count)))
 
 
@@ -161,7 +161,7 @@ def test_what_comes_in_is_black():
 
 
 def test_jitter_by_hand():
-    """A grey image has no saturation to change, and its contrast is about its own mean: only brightness is seen."""
+    """On a uniform grey image only the change of brightness has an effect."""
     grey = torch.full((200, 3, 4, 4), 102.0)
     made = bright(COLOUR, AugmentImages(COLOUR, jitter=0.2)(grey, keys(200)))
     torch.testing.assert_close(made.amax((1, 2, 3)), made.amin((1, 2, 3)), rtol=0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The file formats of image data sets: read exactly, and one clear line for whatever is not in the format."""
+"""Readers of image files: exact values, and one line for files in another format."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_other_cifar_files_are_refused(tmp_path: Path, content: bytes, message: 
 
 
 def medmnist(channels: int = 3, **changes: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The six arrays of a small file, the parts holding 4, 2 and 3 pictures."""
+    """The six arrays of a small file with 4, 2 and 3 pictures."""
     colours = () if channels == 1 else (channels,)
     arrays: dict[str, np.ndarray | None] = {}
     for part, count in (("train", 4), ("val", 2), ("test", 3)):
@@ -177,7 +177,7 @@ def test_an_array_of_another_size_than_announced_is_refused(tmp_path: Path, anno
 
 
 def read_damaged(name: str, content: bytes, read: Callable[[Path], object]) -> None:
-    """Reading must give arrays or a DataError of one line, nothing else."""
+    """Check that reading returns arrays or raises a DataError of one line."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name
         file.write_bytes(content)

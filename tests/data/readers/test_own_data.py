@@ -1,4 +1,4 @@
-"""The test part of a user's site: as large as asked for, and every class in both parts where there are enough."""
+"""Test parts of users' sites: their size, and every class in both parts if possible."""
 
 from __future__ import annotations
 

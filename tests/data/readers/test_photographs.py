@@ -1,4 +1,4 @@
-"""Photographs: the light taken out, squares cut, and random changes that depend on a key alone."""
+"""Photographs: colour constancy, crops, and augmentation as a function of keys."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_the_light_by_hand():
     assert shades_of_grey(pixels)[0, 0].tolist() == [141, 141, 141]
 
 
-def test_what_gets_too_bright_starts_again():
-    """Half of the pixels: light (a, a, 2a), gains as above, and 250 * sqrt 2 = 353.55, of which 256 go."""
+def test_too_bright_values_wrap_around():
+    """Half of the pixels: light (a, a, 2a), gains as above, and 250 * sqrt 2 = 353.55 becomes 97."""
     pixels = np.zeros((2, 1, 3), dtype=np.uint8)
     pixels[0] = 125, 125, 250
     pixels[1] = 125, 250, 250
@@ -94,7 +94,7 @@ def test_centre_square_by_hand():
 @settings(max_examples=60, deadline=None)
 @given(st.integers(223, 400), st.integers(223, 400))
 def test_the_middle_of_a_square_is_the_middle_of_the_photograph(height: int, width: int):
-    """The crop of 200 pixels that starts at half the rest, rounded down, is found again inside the square."""
+    """The centre crop of 200 pixels of the photograph equals the centre crop of the square."""
     pixels = np.arange(height * width * 3).reshape(height, width, 3)
     top, left = (height - 200) // 2, (width - 200) // 2
     np.testing.assert_array_equal(

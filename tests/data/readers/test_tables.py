@@ -1,4 +1,4 @@
-"""Tables with known columns: read as numbers, or refused with file, row and column."""
+"""Tables with known columns: numbers, or an error with file, row and column."""
 
 from __future__ import annotations
 
