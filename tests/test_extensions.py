@@ -101,7 +101,7 @@ def test_the_page_s_package_of_two_modules_inherits_its_hyperparameter(silobench
     (tmp_path / "study.toml").write_text(study.replace("0.6", "1.6"))
     status, _, error = silobench("plan", "study.toml")
     assert (status, error.count("\n")) == (2, 1)
-    assert "methods.heavy_ball.grid.beta = 1.6: expected a finite number of at least 0 and below 1" in error
+    assert "methods.heavy_ball.grid.beta: expected a finite number of at least 0 and below 1, got 1.6" in error
     torch.testing.assert_close(_train("heavy_ball", beta=0.4), _train("fedavgm", beta=0.4), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(_train("nesterov", beta=0.0), _train("fedavg"), rtol=1e-6, atol=1e-6)
     assert not torch.allclose(_train("nesterov", beta=0.4)[1], _train("heavy_ball", beta=0.4)[1], rtol=1e-3)

@@ -48,7 +48,7 @@ def write(kind: Kind, entries: Sequence[Entry], definitions: Sequence[Any], decl
     A source file changed since this process began may have been imported before the change: nothing is kept then.
     """
     with suppress(OSError):
-        files = sorted({file for definition in definitions for file in sources(definition)})
+        files = sorted(sources(definitions))
         if any(file.stat().st_mtime >= _STARTED for file in files):
             return
         kept = {"sources": {str(file): _hash(file) for file in files}, "declarations": declarations}
@@ -56,12 +56,13 @@ def write(kind: Kind, entries: Sequence[Entry], definitions: Sequence[Any], decl
         write_whole(_file(kind, entries), json.dumps(content, allow_nan=False).encode())
 
 
-def sources(definition: Any) -> set[Path]:
-    """Return the source files that decide what ``definition`` declares.
+def sources(definitions: Sequence[Any]) -> set[Path]:
+    """Return the source files that decide what ``definitions`` declare.
 
-    They are those of its module, its base classes' modules, and of what these import from their own packages.
+    They are those of their modules, their base classes' modules, and of what these import from their own packages.
     """
-    modules = [each.__module__ for each in getattr(definition, "__mro__", (definition,))]
+    classes = {each for definition in definitions for each in getattr(definition, "__mro__", (definition,))}
+    modules = sorted(each.__module__ for each in classes)
     waiting = [name for name in modules if name.partition(".")[0] not in {*sys.stdlib_module_names, "torch"}]
     found: dict[str, Path] = {}
     while waiting:
