@@ -89,7 +89,13 @@ def _check_allowed(where: Where, allowed: Allowed, value: Any) -> None:
     try:
         allowed.check("value", value)
     except SpecError as error:
-        raise StudyError(where, f"{str(error).partition(': ')[2]}, got {shown(value)}") from None
+        raise StudyError(where, _with_value(str(error).partition(": ")[2], shown(value))) from None
+
+
+def _with_value(text: str, value: str) -> str:
+    """Return what was expected, or the nearest known value, with the value that was given."""
+    hint = text.startswith(("did you mean", "known: "))
+    return f"unknown value {value}: {text}" if hint else f"{text}, got {value}"
 
 
 def _budget(where: Where, keys: Mapping[str, Any]) -> Budget:
@@ -105,7 +111,7 @@ def _of_budget(where: Where, message: str) -> StudyError:
     """Return the fault for a message of :class:`Budget`, which may begin with "key = value: "."""
     given, _, rest = message.partition(": ")
     key, _, value = given.partition(" = ")
-    return StudyError((*where, key), f"{rest}, got {value}") if key in BUDGET_KEYS else StudyError(where, message)
+    return StudyError((*where, key), _with_value(rest, value)) if key in BUDGET_KEYS else StudyError(where, message)
 
 
 def _check_values(where: Where, section: MethodSection, method: Method) -> None:

@@ -1,4 +1,4 @@
-"""A run's specification as a study file that makes this run again and no other."""
+"""A study file for one run, from the specification in its record."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def study_text(spec: Mapping[str, Any], *, title: str) -> str:
-    """The study of one run with the specification of a record (see :class:`bench.types.RunSpec`).
+    """Return the study whose only run has the specification of a record (see :class:`bench.types.RunSpec`).
 
-    What is None goes without saying: TOML has no word for it, and no study could have given it.
+    Keys whose value is None are left out: TOML cannot write them, and no study can have given them.
     """
     algorithm, model, seeded = spec["algorithm"], spec["model"], spec["data"]["by_seed"]
     options = {name: BY_SEED if name in seeded else value for name, value in spec["data"]["options"].items()}
@@ -47,7 +47,7 @@ def _key(key: str) -> str:
 
 
 def _written(value: Any) -> str:
-    """A value in TOML."""
+    """Return a value as TOML writes it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -62,5 +62,5 @@ def _written(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """A basic string; TOML wants DEL escaped too, which JSON does not."""
+    """Return a basic string of TOML, which is a string of JSON with DEL escaped, too."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

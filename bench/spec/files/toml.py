@@ -11,6 +11,7 @@ from typing import Any
 from bench.types import SpecError
 
 MAX_BYTES = 1_000_000  # a larger file is a likely mistake
+MAX_LINES = 1_000  # of a file in which the begin of an unclosed value is searched
 CACHED = 256  # files
 PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
@@ -45,11 +46,23 @@ def parsed(file: Path, content: str) -> dict[str, Any]:
 
 
 def _place(message: str, content: str) -> str:
-    """Return ``message`` of tomllib with line, column and the text of the line, cut to its part around the column."""
-    found = PLACE.fullmatch(message)
-    if found is None:  # at the end of the document
-        return f"not TOML: {message}"
-    what, line, column = found[1], int(found[2]), int(found[3])
-    shown = (content.splitlines() or [""])[line - 1]
-    start = max(0, column - 40)
-    return f"line {line}, column {column}: not TOML: {what}: {shown[start : start + 80].strip()}"
+    """Return ``message`` of tomllib with the line, the column and the text around it."""
+    lines = content.splitlines() or [""]
+    if found := PLACE.fullmatch(message):
+        what, line, column = found[1], int(found[2]), int(found[3])
+        start = max(0, column - 40)
+        return f"line {line}, column {column}: not TOML: {what}: {lines[line - 1][start : start + 80].strip()}"
+    what = message.removesuffix(" (at end of document)")
+    if len(lines) > MAX_LINES:
+        return f"not TOML: {what} at the end of the file"
+    # Something is not closed: name the line on which it begins.
+    line = next((n for n in range(len(lines) - 1, 0, -1) if _is_toml("\n".join(lines[:n]))), 0) + 1
+    return f"line {line}: not TOML: {what}: {lines[line - 1][:80].strip()}"
+
+
+def _is_toml(content: str) -> bool:
+    try:
+        tomllib.loads(content)
+    except ValueError:
+        return False
+    return True

@@ -14,7 +14,7 @@ HUGE = f"[{', '.join(map(str, range(1, 1002)))}]"
 BAD = {
     "not TOML": ('title = "A study"', 'title = "A study', "line 2, column 17: not TOML: Illegal character"),
     "not TOML, with its line": ("rounds = 15", "rounds = = 15", "rounds = = 15"),
-    "cut off": ('tables = ["mine/first"]', "tables = [", "not TOML"),
+    "cut off": ('tables = ["mine/first"]', "tables = [", "line 37: not TOML: Invalid value: tables = ["),
     "seeds a number": ("seeds = [1, 2]", "seeds = 3", "seeds: expected a list, got 3; write seeds = [3]"),
     "grid a number": (
         "lr = [0.1, 0.01]",
@@ -74,7 +74,7 @@ BAD = {
     ),
     "steps and epochs": ("local_epochs = 2", "local_epochs = 2, local_steps = 3", "exactly one of local_steps"),
     "neither steps nor epochs": ("local_steps = 100\n", "", "budget: give exactly one of local_steps"),
-    "unknown optimiser": ('"adamw"', '"adam"', "budget.optimizer: did you mean 'adamw'?, got 'adam'"),
+    "unknown optimiser": ('"adamw"', '"adam"', "budget.optimizer: unknown value 'adam': did you mean 'adamw'?"),
     "validation above 1": (
         "rounds = 15",
         "rounds = 15\nvalidation = 1.0",
