@@ -1,1 +1,1 @@
-"""From a study to its records: what is missing is packed into run batches, trained, kept, and chosen from."""
+"""Sweeps: the missing runs of a study are planned, trained and recorded, and one setting per method is chosen."""

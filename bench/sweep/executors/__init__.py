@@ -1,1 +1,1 @@
-"""Executors: where run batches are trained."""
+"""Executors, which train run batches in this process, in worker processes or on a Ray cluster."""

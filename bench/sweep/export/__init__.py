@@ -1,1 +1,1 @@
-"""Records in the forms of other tools. Nothing is read back from these: the records stay the truth."""
+"""Exports of records to other tools. Exports are never read back; the records remain the only source."""

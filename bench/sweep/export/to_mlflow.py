@@ -1,4 +1,4 @@
-"""Records as runs of MLflow, in a database that ``mlflow ui --backend-store-uri sqlite:///FILE`` shows."""
+"""Export to a database of MLflow, which ``mlflow ui --backend-store-uri sqlite:///FILE`` shows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bench.optional import optional
 from bench.sweep.export.to_tensorboard import results, scalars
 from bench.sweep.summaries import Record, names
 
-BATCH = 1000  # MLflow takes no more metrics at once
+BATCH = 1000  # the most metrics that MLflow accepts at once
 
 
 def write(records: Sequence[Record], file: Path) -> None:
-    """An experiment for each data set and a run for each record in the new SQLite database ``file``.
+    """Write an experiment per data set and a run per record to the new SQLite database ``file``.
 
-    Parameters are all that decided the run, metrics as in TensorBoard (a step is a round finished), a diverged run is
-    "FAILED", and the tag ``silobench.run`` is the run's hash.
+    Parameters are all settings of the run. Metrics are those of the export to TensorBoard; a step is a finished round.
+    A diverged run has the status "FAILED". The tag ``silobench.run`` is the hash of the run.
     """
-    # Unless told otherwise MLflow reports its use over the network; ours is nobody's business.
+    # By default MLflow reports its use over the network.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     optional("mlflow", "export")
     from mlflow import MlflowClient
@@ -37,7 +37,7 @@ def write(records: Sequence[Record], file: Path) -> None:
         spec = record["spec"]
         data = spec["data"]["name"]
         if data not in experiments:
-            # No artifact is ever logged; without a place MLflow would name a folder of this one.
+            # No artifacts are logged; without a location MLflow would use the current folder.
             experiments[data] = client.create_experiment(data, artifact_location="mlflow-artifacts:/")
         run = client.create_run(experiments[data], run_name=f"{spec['algorithm']['name']} {record['run'][:8]}")
         tags = {"silobench.run": record["run"], "silobench.version": __version__, "synthetic": record["synthetic"]}
@@ -54,5 +54,5 @@ def write(records: Sequence[Record], file: Path) -> None:
 
 
 def _key(name: str) -> str:
-    """A name in the letters that MLflow knows."""
+    """Return a name with characters that MLflow accepts."""
     return re.sub(r"[^/\w.\- ]", "_", name)

@@ -1,4 +1,4 @@
-"""The searches of a study as Optuna studies, in a database that ``optuna-dashboard sqlite:///FILE`` shows."""
+"""Export of searches to a database of Optuna, which ``optuna-dashboard sqlite:///FILE`` shows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def write(study: StudySpec, searches: Mapping[str, SearchResult], file: Path) -> None:
-    """An Optuna study for each method and a trial for each of its settings, in the new SQLite database ``file``.
+    """Write an Optuna study per method and a trial per setting to the new SQLite database ``file``.
 
-    A trial's value is what the study's rule minimises, its intermediate values are the validation losses by rounds
-    finished, both means over seeds. A setting with a diverged run is FAIL, one that was dropped PRUNED, one that is not
-    recorded WAITING.
+    The value of a trial is what the rule of the study minimises; its intermediate values are validation losses by
+    finished rounds. Both are means over seeds. A setting with a diverged run has the state FAIL, a dropped one PRUNED,
+    one with missing runs WAITING.
     """
     import optuna
 
@@ -42,7 +42,7 @@ def write(study: StudySpec, searches: Mapping[str, SearchResult], file: Path) ->
 
 
 def trial(method: Method, search: SearchResult, number: int) -> FrozenTrial:
-    """The setting with this number as a trial."""
+    """Return the setting with this index as a trial."""
     from optuna.trial import TrialState, create_trial
 
     records = [record for record in search.records[number] if record is not None]
@@ -64,7 +64,7 @@ def trial(method: Method, search: SearchResult, number: int) -> FrozenTrial:
 
 
 def _distributions(method: Method) -> dict[str, BaseDistribution]:
-    """As they were drawn from; of listed values these themselves, not their places, so that they can be read."""
+    """Return the distributions of the search; for listed values, those of the values instead of their indices."""
     from optuna.distributions import CategoricalDistribution
 
     listed = {
@@ -76,7 +76,7 @@ def _distributions(method: Method) -> dict[str, BaseDistribution]:
 
 
 def _plain(method: Method, name: str, value: Any) -> Any:
-    """A value as Optuna can hold it; hyper-parameters are real numbers in records, whatever the study's file says."""
+    """Return a value of a type that Optuna stores; records have hyper-parameters as real numbers."""
     axis = method.axes[name]
     if isinstance(axis, tuple):
         return value if isinstance(value, bool | int | float | str) else json.dumps(value)
@@ -84,13 +84,13 @@ def _plain(method: Method, name: str, value: Any) -> Any:
 
 
 def _losses(records: list[Record]) -> dict[int, float]:
-    """The mean validation loss over runs, by rounds finished, as far as all have one."""
+    """Return the mean validation loss over runs by finished rounds, where all runs have one."""
     rounds = enumerate(zip(*(record["aggregated"] for record in records), strict=False), 1)
     return {number: fmean(losses) for number, losses in rounds if None not in losses}
 
 
 def _scores(records: list[Record]) -> dict[str, float]:
-    """The mean test scores over clients and runs, of the data set's own metric."""
+    """Return the mean test scores over clients and runs for the data set's default metric."""
     if not records or any(record["status"] == "diverged" for record in records):
         return {}
     metric = own_metric(records[0])

@@ -1,4 +1,4 @@
-"""Records as long tables, one row a number, for pandas, R or a spreadsheet."""
+"""Export to long tables, one number per row, for pandas, R or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def write(records: Sequence[Record], folder: Path, form: Literal["csv", "parquet"]) -> None:
-    """A file each of runs, scores, history and curves in ``folder``; their column ``run`` is the run's hash."""
+    """Write the tables runs, scores, history and curves to ``folder``; the column ``run`` is the hash of the run."""
     if form == "parquet":
         optional("pyarrow", "parquet")
     folder.mkdir()
@@ -28,7 +28,7 @@ def write(records: Sequence[Record], folder: Path, form: Literal["csv", "parquet
 
 
 def frames(records: Sequence[Record]) -> dict[str, pd.DataFrame]:
-    """``runs`` has a row for each run with all that decided it, by the names that studies have for it.
+    """Return the tables by name. ``runs`` has a row per run with all its settings, by their names in study files.
 
     ``scores``: run, checkpoint, model, client, metric, value (``model`` is the client whose model was tested).
     ``history``: run, round, client, loss (validation; without a client their mean weighted by samples).
@@ -74,7 +74,9 @@ def _runs(records: Sequence[Record]) -> pd.DataFrame:
         dtype=object,
     )
     for name, column in frame.items():
-        if any(isinstance(value, str | list) for value in column):  # "full" among numbers, and lists: text, all of it
+        if any(
+            isinstance(value, str | list) for value in column
+        ):  # a column of lists, or of numbers and "full", becomes text
             frame[name] = [value if value is None or isinstance(value, str) else json.dumps(value) for value in column]
     return frame.convert_dtypes()
 

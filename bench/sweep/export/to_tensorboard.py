@@ -1,4 +1,4 @@
-"""Records as TensorBoard event files: validation losses and learning curves by round, settings as hyper-parameters."""
+"""Export to TensorBoard event files: validation losses and learning curves by round, and hyper-parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.sweep.summaries import Record, means, names, own_metric
 
 
 def write(records: Sequence[Record], folder: Path) -> None:
-    """A folder of event files for each run, ``folder``/data set/algorithm/hash; steps are rounds finished."""
+    """Write event files for each run to ``folder``/data set/algorithm/hash; steps are finished rounds."""
     optional("tensorboard", "export")
     from torch.utils.tensorboard import SummaryWriter
 
@@ -29,7 +29,7 @@ def write(records: Sequence[Record], folder: Path) -> None:
 
 
 def scalars(record: Record) -> Iterator[tuple[str, int, float]]:
-    """Tag, rounds finished and value of everything measured by round; what is undefined or diverged is left out."""
+    """Yield tag, finished rounds and value of all quantities by round, without undefined and diverged values."""
     clients = [f"{number}-{name}" for number, name in enumerate(record["clients"])]
     for step, (losses, mean) in enumerate(zip(record["validation"], record["aggregated"], strict=True), 1):
         for name, loss in [("all", mean), *zip(clients, losses, strict=False)]:
@@ -43,7 +43,7 @@ def scalars(record: Record) -> Iterator[tuple[str, int, float]]:
 
 
 def results(record: Record) -> dict[str, float]:
-    """The best validation loss and the mean test scores of the data set's own metric, for a finished run."""
+    """Return the best validation loss and the mean test scores of the default metric; nothing for a diverged run."""
     if record["status"] == "diverged":
         return {}
     metric = own_metric(record)
