@@ -1,4 +1,4 @@
-"""How a federation's gain is spread over its clients: per-client medians, their variance, and who gains by taking part.
+"""Fairness over clients: medians per client, their variance, and the share of clients that gain by federation.
 
 Higher scores are better: negate losses first. A client on which the metric is undefined is left out and counted.
 """
@@ -17,7 +17,7 @@ Scores = Sequence[float | None]
 
 @dataclass(frozen=True)
 class OverClients:
-    """A number over ``clients`` of them; ``left_out`` counts those without a defined score."""
+    """A number over ``clients`` clients; ``left_out`` counts those without a defined score."""
 
     value: float
     clients: int
@@ -25,9 +25,9 @@ class OverClients:
 
 
 def medians(runs: Sequence[Scores | None]) -> list[float | None]:
-    """Each client's median over ``runs`` (runs, clients) where its score is defined; None where it never is.
+    """Return each client's median over ``runs`` (runs, clients) of its defined scores; None without any.
 
-    These are the scores behind PLayer-FL's tables of fairness and participation. Raises :class:`SilobenchError` when
+    These are the scores behind PLayer-FL's tables of fairness and participation. Raise :class:`SilobenchError` when
     a run is missing (None), or holds other clients than the rest.
     """
     found = [run for run in runs if run is not None]
@@ -42,9 +42,9 @@ def medians(runs: Sequence[Scores | None]) -> list[float | None]:
 
 
 def variance(scores: Scores) -> OverClients:
-    """Fairness: the variance of the clients' scores, with the number of clients in the denominator; lower is fairer.
+    """Return the variance of the clients' scores, with the number of clients in the denominator; lower is fairer.
 
-    Source: PLayer-FL, equation A.5. Raises :class:`SilobenchError` for fewer than two clients with a score.
+    Source: PLayer-FL, equation A.5. Raise :class:`SilobenchError` for fewer than two clients with a score.
     """
     kept = defined(scores)
     if len(kept) < 2:
@@ -53,8 +53,7 @@ def variance(scores: Scores) -> OverClients:
 
 
 def participation(scores: Scores, local: Scores, fedavg: Scores) -> OverClients:
-    """Incentivised participation rate: the share of clients, 0 to 1, that do strictly better than by training alone
-    *and* than with FedAvg.
+    """Return the share of clients, 0 to 1, with strictly better scores than by training alone *and* than with FedAvg.
 
     The three are scores of the same clients in the same order; a client must have all three. Source: PLayer-FL,
     equation A.6 (its tables print per cent of clients' medians over runs, see :func:`medians`). Raises

@@ -1,4 +1,4 @@
-"""Scores on the clients' test samples after several rounds of one run: the mean curve, and the round that counts.
+"""Learning curves: test scores of the clients after several rounds of a run, and rules that select a round.
 
 A curve is the ``curves`` of a run's record, ``{"rounds": [r, ...], "scores": {metric: [[one value per client] per
 tested round]}}``: clients' own models after ``r`` rounds of training, so the first possible one is 1. Higher scores
@@ -22,9 +22,9 @@ ORACLE, VALIDATED = "best-test (oracle)", "best-val"
 
 @dataclass(frozen=True)
 class BestRound:
-    """The round that ``rule`` picks, the mean over clients there, and its ``scores`` by client (None: left out).
+    """The round that ``rule`` selects, the mean over clients, and the ``scores`` by client (None: left out).
 
-    A rule named "(oracle)" looks at test samples to pick.
+    A rule named "(oracle)" uses test samples.
     """
 
     rule: str
@@ -34,12 +34,12 @@ class BestRound:
 
     @property
     def left_out(self) -> int:
-        """How many clients the metric is undefined on."""
+        """Return the number of clients on which the metric is undefined."""
         return self.scores.count(None)
 
 
 def means(curve: Curve, metric: str, sizes: Sequence[int] | None = None) -> list[float]:
-    """The mean over clients after each tested round, each client counting the same, or by its ``sizes``.
+    """Return the mean over clients after each tested round, weighted by ``sizes`` if given.
 
     With test sizes it is the score of all clients' test samples pooled, as APPLE's Figures 2 and 7 draw accuracy;
     its tables count clients the same.
@@ -48,10 +48,10 @@ def means(curve: Curve, metric: str, sizes: Sequence[int] | None = None) -> list
 
 
 def bmcta(curve: Curve, metric: str = "accuracy") -> BestRound:
-    """Best mean client test accuracy (APPLE, section 4): the highest mean over clients of any tested round.
+    """Return the best mean client test accuracy (APPLE, section 4): the highest mean over clients of a tested round.
 
-    An oracle: test samples pick the round, so the number is too good by the noise of their mean. The first of equally
-    good rounds counts. :func:`validated` is the same number without looking.
+    An oracle: test samples select the round, so the number is optimistic. The first of equally good rounds counts.
+    :func:`validated` selects the round without test samples.
     """
     scores = _common(curve, metric)
     over_rounds = [_mean(each) for each in scores]
@@ -60,10 +60,10 @@ def bmcta(curve: Curve, metric: str = "accuracy") -> BestRound:
 
 
 def validated(curve: Curve, losses: Sequence[float | None], metric: str = "accuracy") -> BestRound:
-    """The twin of :func:`bmcta` whose round is picked by validation: the lowest aggregated loss of a tested round.
+    """Return the scores of the tested round with the lowest aggregated validation loss, see :func:`bmcta`.
 
     ``losses`` are the ``aggregated`` ones of the record, of every round. The first of equally good rounds counts.
-    Raises :class:`SilobenchError` when a tested round has no entry in ``losses``, and when none has a loss.
+    Raise :class:`SilobenchError` when a tested round has no entry in ``losses``, and when none has a loss.
     """
     scores = _common(curve, metric)
     beyond = [round_ for round_ in curve["rounds"] if not 1 <= round_ <= len(losses)]
@@ -82,7 +82,7 @@ def validated(curve: Curve, losses: Sequence[float | None], metric: str = "accur
 
 
 def _common(curve: Curve, metric: str) -> list[list[float | None]]:
-    """The scores (rounds, clients), undefined for a client in all rounds if in any."""
+    """Return the scores (rounds, clients); a client with an undefined score is undefined in all rounds."""
     if not curve:
         raise SilobenchError("curve: this run was not tested along the way; set test_every in its budget")
     if metric not in curve["scores"]:

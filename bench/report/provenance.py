@@ -1,4 +1,4 @@
-"""The runs behind a table, down to their records: what a method's runs have in common, and what is each one's own."""
+"""Provenance of tables: the runs of each method, their records and their common specification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIES = "(differs by run)"
 
 
 class RunProvenance(NamedTuple):
-    """One run; all but its seed empty where the record is missing. ``sha256`` is the seal of the record."""
+    """One run; everything but the seed is empty if the record is missing. ``sha256`` is the record's checksum."""
 
     seed: int
     run: str
@@ -26,7 +26,7 @@ class RunProvenance(NamedTuple):
 
 
 class MethodProvenance(NamedTuple):
-    """The runs of one method: the table's ``rows`` made from it, how its setting was chosen, the ``spec`` as JSON."""
+    """The runs of one method: the table's ``rows`` made from it, the selection rule, and the ``spec`` as JSON."""
 
     rows: tuple[str, ...]
     rule: str
@@ -36,7 +36,7 @@ class MethodProvenance(NamedTuple):
 
 
 def behind(table: Table) -> dict[str, list[str]]:
-    """The methods whose runs a table is made from, by key: the rows made of each; none where it is only compared."""
+    """Return the rows made from each method of a table, by key; none for a method that is only compared with."""
     rows: dict[str, list[str]] = {}
     for row in table.spec.rows:
         rows.setdefault(row.of, []).append(row.method)
@@ -46,12 +46,12 @@ def behind(table: Table) -> dict[str, list[str]]:
 
 
 def sources(table: Table, chosen: Mapping[str, Chosen]) -> list[MethodProvenance]:
-    """What of ``chosen`` stands behind the table's rows, in their order; rows of the same runs share a source."""
+    """Return the provenance of the table's rows, in their order; rows of the same runs share one."""
     return [_source(tuple(rows) or (of,), chosen[of]) for of, rows in behind(table).items() if of in chosen]
 
 
 def versions(records: Iterable[Record]) -> list[str]:
-    """What the records were made with, each combination once, in alphabetical order."""
+    """Return the versions that the records were made with, each combination once, in alphabetical order."""
     return sorted({_versions(record) for record in records})
 
 
@@ -66,8 +66,10 @@ def _run(seed: int, record: Record | None) -> RunProvenance:
     if record is None:
         return RunProvenance(seed, "", "missing", "", "", "", "")
     fingerprint = record["spec"]["data"]["fingerprint"]
-    seal = record.get("sha256", "")
-    return RunProvenance(seed, record["run"], record["status"], fingerprint, _versions(record), record["path"], seal)
+    checksum = record.get("sha256", "")
+    return RunProvenance(
+        seed, record["run"], record["status"], fingerprint, _versions(record), record["path"], checksum
+    )
 
 
 def _versions(record: Record) -> str:
@@ -75,7 +77,7 @@ def _versions(record: Record) -> str:
 
 
 def _common(values: Sequence[Any]) -> Any:
-    """What all ``values`` agree on, key by key where they are mappings."""
+    """Return the common part of all ``values``, key by key if they are mappings."""
     first = values[0]
     if all(isinstance(value, Mapping) and value.keys() == first.keys() for value in values):
         return {key: _common([value[key] for value in values]) for key in first}

@@ -1,7 +1,7 @@
-"""Rank tests: which methods differ, over blocks on which every method was measured.
+"""Rank tests of methods over blocks on which every method was measured.
 
 A block is a data set, a client or a seed; methods are the treatments. Higher is better everywhere: negate losses and
-variances first. Nothing is ever ranked around a hole.
+variances first. Missing values are refused.
 
 Sources: Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006 (Friedman, Iman-Davenport,
 Nemenyi, Wilcoxon); Conover, "Practical nonparametric statistics", 1999, section 5.8 (the Friedman statistic under
@@ -24,7 +24,7 @@ from bench.types import SilobenchError, nearest
 
 @dataclass(frozen=True, eq=False)
 class RankReport:
-    """Friedman's test over ``blocks`` blocks and what follows it.
+    """Friedman's test over ``blocks`` blocks with its post-hoc tests.
 
     ``average`` (k,) are the methods' mean ranks, 1 is best; ``chi2`` has k - 1 degrees of freedom, ``f`` (Iman and
     Davenport's correction) k - 1 and (k - 1)(blocks - 1). Two methods differ at 0.05 when their mean ranks are more
@@ -43,12 +43,12 @@ class RankReport:
 
     @property
     def order(self) -> list[int]:
-        """The numbers of the methods, best first; equal ones keep their order."""
+        """Return the numbers of the methods, best first; equal ones keep their order."""
         return [int(i) for i in np.argsort(self.average, kind="stable")]
 
     @property
     def groups(self) -> list[list[int]]:
-        """The largest sets of methods, best first, of which no two differ; a method alone is no group."""
+        """Return the largest groups of at least two methods, best first, of which no two differ."""
         order, groups, last = self.order, [], 0
         for start, best in enumerate(order):
             within = [i for i in order[start:] if self.average[i] - self.average[best] <= self.critical_difference]
@@ -61,7 +61,7 @@ class RankReport:
 def rank(methods: Sequence[str], values: ArrayLike) -> RankReport:
     """Rank ``methods`` (k) by ``values`` (blocks, k), higher is better, ties share their mean rank.
 
-    Raises :class:`SilobenchError` for fewer than two blocks or methods, and for a value that is missing (None) or
+    Raise :class:`SilobenchError` for fewer than two blocks or methods, and for a value that is missing (None) or
     not finite.
     """
     table = _complete(methods, values)
@@ -88,7 +88,7 @@ def rank(methods: Sequence[str], values: ArrayLike) -> RankReport:
 
 
 def friedman_as_published(methods: Sequence[str], values: ArrayLike) -> tuple[float, float]:
-    """Friedman's chi2 and p as PLayer-FL's code computes them: ``values`` (blocks, k) the wrong way round.
+    """Return Friedman's chi2 and p as PLayer-FL's code computes them, with ``values`` (blocks, k) transposed.
 
     Data sets are taken for treatments and methods for blocks, so that a small p says that data sets differ in
     difficulty. It serves to recognise the p-values of Tables 1, 2 and A.5-A.12; to compare methods, use :func:`rank`.
@@ -98,7 +98,7 @@ def friedman_as_published(methods: Sequence[str], values: ArrayLike) -> tuple[fl
 
 @dataclass(frozen=True)
 class SignedRank:
-    """Wilcoxon's signed-rank test of ``method`` against ``other``.
+    """Result of Wilcoxon's signed-rank test of ``method`` against ``other``.
 
     ``won`` and ``lost`` count the blocks, the rest are ties; ``p`` is two-sided, ``holm`` the same adjusted for all
     the pairs that were tested together.
@@ -116,7 +116,7 @@ def signed_ranks(methods: Sequence[str], values: ArrayLike, against: str | None 
     """Test every pair of ``methods``, or every other one ``against`` a named one, by ``values`` (blocks, k).
 
     p is exact: every sign of every difference is equally likely. Equal differences share their mean rank, and the
-    ranks of equal values count half for either side (Demšar, section 3.1.3). Raises as :func:`rank`, and for an
+    ranks of equal values count half for either side (Demšar, section 3.1.3). Raise as :func:`rank`, and for an
     unknown ``against``.
     """
     table = _complete(methods, values)
@@ -134,7 +134,7 @@ def signed_ranks(methods: Sequence[str], values: ArrayLike, against: str | None 
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order of ``p``: the i-th smallest times (m - i + 1), rising and at most 1."""
+    """Return Holm's adjusted p-values in the order of ``p``: the i-th smallest times (m - i + 1), increasing, at most 1."""
     adjusted, least = [0.0] * len(p), 0.0
     for smaller, place in enumerate(np.argsort(p, kind="stable")):
         least = max(least, min(1.0, p[place] * (len(p) - smaller)))
@@ -143,7 +143,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def _complete(methods: Sequence[str], values: ArrayLike) -> NDArray[np.float64]:
-    """``values`` as a full array (blocks, k); one line says what is missing."""
+    """Return ``values`` as an array (blocks, k); raise :class:`SilobenchError` for a missing value."""
     try:
         table = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -165,13 +165,13 @@ def _complete(methods: Sequence[str], values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _ranked(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks within each row, 1 for the highest value."""
+    """Return ranks within each row, 1 for the highest value."""
     # Equal accuracies summed in another order differ in the last bit; they are ties all the same.
     return np.asarray(scipy.stats.rankdata(-table.round(12), axis=1))
 
 
 def _friedman(ranks: NDArray[np.float64]) -> tuple[float, float]:
-    """Friedman's chi2 and p for treatments (columns) ranked within blocks (rows)."""
+    """Return Friedman's chi2 and p for treatments (columns) ranked within blocks (rows)."""
     blocks, k = ranks.shape
     spread = float((ranks**2).sum() - blocks * k * (k + 1) ** 2 / 4)
     between = float(((ranks.mean(axis=0) - (k + 1) / 2) ** 2).sum()) * blocks**2
@@ -180,7 +180,7 @@ def _friedman(ranks: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _signed_rank(differences: NDArray[np.float64]) -> float:
-    """Two-sided p of the signed-rank statistic, from all 2^n signs at once."""
+    """Return the two-sided p-value of the signed-rank statistic over all 2^n signs."""
     # scipy is exact under ties too, but runs through the signs one by one: 2.6 s for 13 blocks.
     doubled = np.rint(2 * scipy.stats.rankdata(np.abs(differences))).astype(int)  # mean ranks are halves
     moving = doubled[differences != 0]

@@ -1,4 +1,4 @@
-"""What a record says of its clients: the score of each, at a checkpoint or in a round of the learning curve."""
+"""Scores of a record's clients, at a checkpoint or in a round of the learning curve."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOWER_IS_BETTER = frozenset({"loss"})
 
 
 def sign(metric: str) -> Literal[1, -1]:
-    """What a score is multiplied by so that higher is better."""
+    """Return the factor by which a score is multiplied so that higher is better."""
     return -1 if metric in LOWER_IS_BETTER else 1
 
 
@@ -34,10 +34,9 @@ def bounds(metric: str) -> statistics.Bounds:
 
 
 def client_scores(record: Record, metric: str, checkpoint: str, model: int | None = None) -> dict[int, float | None]:
-    """Scores by client of each client's own model, or of client ``model``'s everywhere; None where undefined.
+    """Return scores by client, of each client's own model or of client ``model``'s for all; None where undefined.
 
-    A pooled run has one model only, which is everybody's own. Raises :class:`SpecError` when the record holds no such
-    score.
+    A pooled run has one model, which every client uses. Raise :class:`SpecError` if the record holds no such score.
     """
     if checkpoint not in CHECKPOINTS:
         return _along(record, metric, checkpoint, model)
@@ -57,7 +56,7 @@ def client_scores(record: Record, metric: str, checkpoint: str, model: int | Non
 
 
 def _along(record: Record, metric: str, checkpoint: str, model: int | None) -> dict[int, float | None]:
-    """Scores in the round of the learning curve that the rule ``checkpoint`` picks."""
+    """Return the scores in the round of the learning curve that the rule ``checkpoint`` selects."""
     if model is not None:
         raise SpecError(f"record {record['run']}: no {checkpoint} of model {model}; curves are of clients' own models")
     if checkpoint == learning_curves.VALIDATED:
@@ -72,7 +71,7 @@ def _along(record: Record, metric: str, checkpoint: str, model: int | None) -> d
 def run_mean(
     record: Record | None, metric: str, checkpoint: str, model: int | None = None, weights: Weights = "equal"
 ) -> float | None:
-    """The mean over the clients on which the metric is defined; None without any, and for a missing or diverged run."""
+    """Return the mean over the clients with a defined score; None without any, and for a missing or diverged run."""
     if record is None or record["status"] == "diverged":
         return None
     scores = {

@@ -21,23 +21,23 @@ Bounds = tuple[float, float]
 
 
 def defined(values: Iterable[float | None]) -> list[float]:
-    """The values without those that are undefined (None)."""
+    """Return the values that are defined (not None)."""
     return [value for value in values if value is not None]
 
 
 def mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """The mean of at least one value, each counting the same or by its weight; never outside their range."""
-    # 7 x 0.1 / 7 can round to just above 0.1; a mean above its maximum would be a lie, however small.
+    """Return the mean of at least one value, weighted if ``weights`` are given; it is never outside their range."""
+    # 7 x 0.1 / 7 can round to just above 0.1.
     return min(max(fmean(values, weights), min(values)), max(values))
 
 
 def sd(values: Sequence[float]) -> float | None:
-    """Standard deviation with n - 1 in the denominator; None for fewer than two values."""
+    """Return the standard deviation with n - 1 in the denominator; None for fewer than two values."""
     return stdev(values) if len(values) > 1 else None
 
 
 def t_radius(values: Sequence[float], level: float = 0.95) -> float | None:
-    """Radius of the t interval of the mean (n - 1 degrees of freedom); None for fewer than two values."""
+    """Return the radius of the t interval of the mean (n - 1 degrees of freedom); None for fewer than two values."""
     spread = sd(values)
     if spread is None:
         return None
@@ -46,7 +46,7 @@ def t_radius(values: Sequence[float], level: float = 0.95) -> float | None:
 
 
 def further_run(radius: float | None, n: int) -> float | None:
-    """Radius of the prediction interval for one further value, from the t interval's ``radius`` over ``n`` values."""
+    """Return the radius of the prediction interval for one further value, from a t interval's ``radius`` over ``n``."""
     return None if radius is None else radius * math.sqrt(n + 1)
 
 
@@ -57,18 +57,18 @@ def within(mean: float, radius: float, bounds: Bounds) -> tuple[float, float]:
 
 
 def normal_share(n: int, level: float = 0.95) -> float:
-    """The normal interval's radius as a share of the t interval's, over ``n`` values (at least two)."""
+    """Return the normal interval's radius as a share of the t interval's, over ``n`` values (at least two)."""
     return float(scipy.stats.norm.ppf((1 + level) / 2) / scipy.stats.t.ppf((1 + level) / 2, n - 1))
 
 
 def normal_radius(values: Sequence[float], level: float = 0.95) -> float | None:
-    """Radius of the normal interval of the mean, 1.96 sd / sqrt(n); None for fewer than two values."""
+    """Return the radius of the normal interval of the mean, 1.96 sd / sqrt(n); None for fewer than two values."""
     radius = t_radius(values, level)
     return None if radius is None else radius * normal_share(len(values), level)
 
 
 class Interval(NamedTuple):
-    """An interval that need not be symmetric; its ``radius`` is half its width."""
+    """An interval that may be asymmetric; its ``radius`` is half its width."""
 
     low: float
     high: float
@@ -86,7 +86,7 @@ def bootstrap(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Interval | None:
-    """Percentile bootstrap interval of the mean or the median; None for fewer than two values.
+    """Return the percentile bootstrap interval of the mean or the median; None for fewer than two values.
 
     It depends on the values and the ``seed``, not on the values' order. The defaults of ``level`` and ``resamples``
     are those of PLayer-FL's code, which draws without a seed and prints 0 for fewer than five runs.

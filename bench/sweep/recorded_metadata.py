@@ -49,7 +49,7 @@ class RecordedMetadata:
             if _same(wanted, record["spec"]["data"]["options"])
         ]
         if not found:
-            raise NoRecordError(f"data set {data.name}: no run with the options {dict(data.options)} is on record")
+            raise NoRecordError(f"data set {data.name}: no run with the options {dict(data.options)} is recorded")
         if len(found) > 1:
             raise DataError(
                 f"data set {data.name}: the records are of {len(found)} versions of the raw files; "

@@ -1,4 +1,4 @@
-"""Claims about ranks: mean ranks, Friedman's test, and who leads. See :mod:`bench.report.audit.claims`."""
+"""Claims about ranks: mean ranks, Friedman's and Nemenyi's tests, and the best method."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _columns(printed: Printed, where: Where, lower: bool) -> Columns:
 
 
 class Misprint(NamedTuple):
-    """One printed value that, were it another, would explain more of the table."""
+    """A printed value and its replacement that explains more of the table."""
 
     dataset: int
     method: int
@@ -58,12 +58,12 @@ def mean_rank(
     exact: bool = False,
     misprint: Literal["power of ten", "other value"] | None = None,
 ) -> ClaimResult:
-    """The printed mean ranks are those of the printed values, ties sharing their mean rank.
+    """Check that the printed mean ranks are those of the printed values, ties sharing their mean rank.
 
-    ``lower`` says that lower values are better. Values printed alike may have differed before rounding, so a rank that
-    some order among them gives follows too, unless the printed values are ``exact``. With ``misprint``, search for the
-    single changed value that explains most ranks: a wrong power of ten that moved a value away from the middle of its
-    column, or another value of the column.
+    ``lower`` says that lower values are better. Equal printed values may have differed before rounding, so a rank that
+    follows from some order among them is accepted too, unless the printed values are ``exact``. With ``misprint``, search
+    for the single changed value that explains most ranks: a wrong power of ten that moved a value away from the middle
+    of its column, or another value of the column.
     """
     table = _columns(printed, cells, lower)
     least, average, most = _bounds(table.values)
@@ -90,7 +90,7 @@ def mean_rank(
 
 
 def _bounds(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The least mean rank of each method (k,) when ties are broken in its favour, the shared one, and the most."""
+    """Return the mean ranks (k,) with ties broken in favour of each method, with shared ranks, and against it."""
     higher = (values[:, None, :] > values[:, :, None]).sum(axis=2)
     alike = (values[:, None, :] == values[:, :, None]).sum(axis=2) - 1
     least, most = (1 + higher).mean(axis=0), (1 + higher + alike).mean(axis=0)
@@ -98,7 +98,7 @@ def _bounds(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _fits(values: NDArray[np.float64], told: NDArray[np.float64], exact: bool) -> NDArray[np.bool_]:
-    """Which of the mean ranks ``told`` (k,), printed with one digit, can be had from ``values`` (datasets, k)."""
+    """Return which mean ranks ``told`` (k,), printed with one digit, follow from ``values`` (datasets, k)."""
     least, average, most = _bounds(values)
     unit = half_unit(0.1) + SLACK
     if exact:
@@ -107,8 +107,8 @@ def _fits(values: NDArray[np.float64], told: NDArray[np.float64], exact: bool) -
 
 
 def _misprint(table: Columns, exact: bool, misprint: str) -> Misprint | None:
-    """The one changed value with which most ranks fit; None if none explains more, or several as much."""
-    now = int(_fits(table.values, table.printed, exact).sum())
+    """Return the changed value with which most ranks fit; None if none explains more, or if several are equal."""
+    current = int(_fits(table.values, table.printed, exact).sum())
     found = []
     for dataset, method, value in _others(table.values, misprint):
         changed = table.values.copy()
@@ -116,7 +116,7 @@ def _misprint(table: Columns, exact: bool, misprint: str) -> Misprint | None:
         found.append(Misprint(dataset, method, value, int(_fits(changed, table.printed, exact).sum())))
     best = max((one.fits for one in found), default=0)
     explaining = [one for one in found if one.fits == best]
-    return explaining[0] if best > now and len(explaining) == 1 else None
+    return explaining[0] if best > current and len(explaining) == 1 else None
 
 
 def _others(values: NDArray[np.float64], misprint: str) -> Iterator[tuple[int, int, float]]:
@@ -135,10 +135,10 @@ def _others(values: NDArray[np.float64], misprint: str) -> Iterator[tuple[int, i
 
 @kind
 def friedman(printed: Printed, cells: Where, p: str, lower: bool = False) -> ClaimResult:
-    """Friedman's test over data sets has the p-value at path ``p`` of paper.toml ("< 0.005" or "0.043").
+    """Check that Friedman's test over data sets has the p-value at path ``p`` of paper.toml ("< 0.005" or "0.043").
 
-    The remark gives what else the number may be: Iman and Davenport's correction, the test on the printed mean ranks,
-    and the test with data sets taken for methods.
+    The remark gives other candidates: Iman and Davenport's correction, the test on the printed mean ranks, and the test
+    with data sets in the place of methods.
     """
     table = _columns(printed, cells, lower)
     told = str(printed.fact(p))
@@ -167,7 +167,7 @@ def _is(p: float, told: str) -> bool:
 
 @kind
 def leads(printed: Printed, cells: Where, method: str, lower: bool = False) -> ClaimResult:
-    """``method`` has the best mean rank, of those printed and of those that the printed values have."""
+    """Check that ``method`` has the best mean rank, of the printed ones and of those of the printed values."""
     table = _columns(printed, cells, lower)
     _, average, _ = _bounds(table.values)
     parts = []
@@ -180,7 +180,7 @@ def leads(printed: Printed, cells: Where, method: str, lower: bool = False) -> C
 
 @kind
 def significantly_better(printed: Printed, cells: Where, method: str, lower: bool = False) -> ClaimResult:
-    """The mean rank of ``method`` is better than that of every other by more than chance (Nemenyi, 0.05)."""
+    """Check that ``method`` has a significantly better mean rank than every other method (Nemenyi, 0.05)."""
     table = _columns(printed, cells, lower)
     report = ranks.rank(table.methods, table.values)
     own = table.methods.index(method)

@@ -1,7 +1,7 @@
-"""The critical-difference diagram: mean ranks on a line, with bars over methods that Nemenyi's test cannot tell apart.
+"""Critical-difference diagram: mean ranks on a line; a bar joins methods that do not differ by Nemenyi's test.
 
 Source: Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006, Figure 1. Importing this
-loads matplotlib, so import it where something is drawn.
+module loads matplotlib, so import it only where something is drawn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THICK: dict[str, Any] = {"color": BLUE, "lw": 2.4, "solid_capstyle": "round"}
 
 
 def critical_difference(report: RankReport, stem: Path, *, title: str, block: str = "clients") -> list[Path]:
-    """The mean ranks of a :class:`RankReport`, best on the left; writes ``stem``.pdf and ``stem``.png.
+    """Draw the mean ranks of a :class:`RankReport`, best on the left, to ``stem``.pdf and ``stem``.png.
 
     Methods under one bar do not differ at 0.05; the ruler above the line of ranks is one critical difference long.
     ``block`` is what the ranks are averaged over, in the plural.
@@ -49,7 +49,7 @@ def critical_difference(report: RankReport, stem: Path, *, title: str, block: st
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where things stand, in inches: rank 1 at ``start``, a rank is ``scale`` long, the line of ranks at ``top``."""
+    """Positions in inches: rank 1 at ``start``, ``scale`` per rank, the line of ranks at ``top``."""
 
     start: float
     scale: float
@@ -59,7 +59,7 @@ class _Layout:
 
     @classmethod
     def of(cls, report: RankReport, top: float) -> _Layout:
-        """The longest line of ranks that leaves room for the names, which begin where the outermost methods stand."""
+        """Return the layout with the longest line of ranks that leaves room for the names on both sides."""
         k = len(report.methods)
         better, worse = _sides(report)
         best, worst = report.average[better[0]], report.average[worse[0]]
@@ -91,7 +91,7 @@ class _Layout:
 
 
 def _sides(report: RankReport) -> tuple[list[int], list[int]]:
-    """The better half of the methods, whose names stand on the left, and the others; outermost first."""
+    """Return the better half of the methods, named on the left, and the others; outermost first."""
     half = (len(report.methods) + 1) // 2
     return report.order[:half], report.order[half:][::-1]
 
@@ -101,7 +101,7 @@ def _width(text: str) -> float:
 
 
 def _scale(axes: Axes, report: RankReport, layout: _Layout) -> None:
-    """The line of ranks with its ticks, and the ruler."""
+    """Draw the line of ranks with its ticks, and the ruler."""
     y, k = layout.top, len(report.methods)
     axes.plot([layout.x(1), layout.x(k)], [y, y], **THIN)
     every = next(step for step in (1, 2, 5, 10, k) if step * layout.scale > 1.2 * _width("10") or step == k)
@@ -125,7 +125,7 @@ def _bars(axes: Axes, report: RankReport, layout: _Layout) -> None:
 
 
 def _names(axes: Axes, report: RankReport, layout: _Layout) -> None:
-    """Every name, joined to its method's place on the line."""
+    """Draw every name, joined to its method's place on the line."""
     for side, align, outwards in zip(_sides(report), ("right", "left"), (-1, 1), strict=True):
         end = layout.x(report.average[side[0]]) + outwards * MARGIN
         for line, i in enumerate(side):

@@ -20,8 +20,8 @@ def described(
 ) -> Iterator[str]:
     """Yield the footnotes on the searches behind a table.
 
-    ``names`` are the table's names of its ``methods``, by key; ``recorded`` counts the settings whose runs are all on
-    record.
+    ``names`` are the table's names of its ``methods``, by key; ``recorded`` counts the settings whose runs are all
+    recorded.
     """
     tried = {key: methods[key].tried for key in names}
     runs = f"{sum(tried.values()) * seeds:,} runs over {seeds} seed{'s' * (seeds > 1)}"
@@ -40,7 +40,7 @@ def described(
     yield f"Search: {kinds}; {budgets}.{rest} Cost: {runs}, including settings that were not chosen."
     partly = [f"{names[key]} {n} of {tried[key]}" for key, n in (recorded or {}).items() if 0 < n < tried.get(key, 0)]
     if partly:
-        yield f"Not all settings are on record ({', '.join(partly)}); the best of those on record is chosen."
+        yield f"Not all settings are recorded ({', '.join(partly)}); the best of the recorded ones is chosen."
 
 
 def _kind(method: Method) -> str:

@@ -1,4 +1,4 @@
-"""Tables: the rows asked for and the cells that fill them (see bench.report.tables.build)."""
+"""Tables: the specification of rows, and the cells that fill them (see bench.report.tables.build)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TableSpec(TableSection):
 
     @property
     def compared(self) -> frozenset[str]:
-        """The methods whose printed numbers ours are held against."""
+        """The methods whose printed numbers are compared with ours."""
         return frozenset(row.method for row in self.rows if row.compared)
 
     @property
@@ -81,7 +81,7 @@ class TableSpec(TableSection):
 
     @property
     def sign(self) -> Literal[1, -1]:
-        """What a number of the table is multiplied by so that higher is better."""
+        """The factor by which a number is multiplied so that higher is better."""
         if self.value == "fairness":
             return -1
         return 1 if self.value == "participation" else sign(self.metric)
@@ -95,7 +95,7 @@ class TableSpec(TableSection):
 
     @property
     def better_or_worse(self) -> bool:
-        """Whether its numbers can be; counts are neither."""
+        """Whether higher or lower is better; counts are neither."""
         return self.value in ("mean", "fairness", "participation")
 
 
@@ -165,7 +165,7 @@ class Table:
 
     @property
     def judged(self) -> tuple[Cell, ...]:
-        """The cells shown whose printed numbers ours are held against; a mean rank follows from other cells."""
+        """The cells shown that are compared with printed numbers; mean ranks are not, because other cells determine them."""
         compared = self.spec.compared
         followed = () if self.spec.summary == "mean" else ("all",)
         return tuple(cell for cell in self.shown if cell.method in compared and cell.client not in followed)

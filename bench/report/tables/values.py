@@ -1,4 +1,4 @@
-"""The numbers of a table's row: over all clients, then for each of them."""
+"""Numbers of a table's rows, over all clients and for single clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from bench.types import Chosen, SpecError
 def cells(
     spec: TableSpec, row: RowSection, empty: Cell, chosen: Mapping[str, Chosen], clients: int, unscored: Collection[int]
 ) -> list[Cell]:
-    """The ``empty`` cell filled, then, where clients have any, the number of each (``unscored`` have no samples)."""
+    """Return the ``empty`` cell filled over all clients, then the cells of single clients if the table has them.
+
+    ``unscored`` clients have no test samples. Raise :class:`SpecError` for a score that the records do not hold.
+    """
     behind = [chosen[row.of], *(chosen[method] for method in spec.against)]
     single = range(clients) if spec.by_client else range(0)
     checkpoint = empty.checkpoint
@@ -44,7 +47,7 @@ def cells(
 
 
 def _lost(behind: Sequence[Chosen]) -> str:
-    """How many runs are missing or diverged; nothing when all of them finished."""
+    """Return the number of missing or diverged runs as text; empty if all runs finished."""
     records = [record for choice in behind for record in choice.records]
     missing = records.count(None)
     diverged = sum(record is not None and record["status"] == "diverged" for record in records)
@@ -53,7 +56,7 @@ def _lost(behind: Sequence[Chosen]) -> str:
 
 
 def _summed(spec: TableSpec, cell: Cell, values: Sequence[float | None]) -> Cell:
-    """Center and radius over the runs in which the metric is defined."""
+    """Return the cell with center and radius over the runs in which the metric is defined."""
     defined = statistics.defined(values)
     if not defined:
         return replace(cell, state="undefined", note="undefined")
@@ -78,7 +81,10 @@ def _radius(spec: TableSpec, values: Sequence[float]) -> float | None:
 
 
 def _of_method(spec: TableSpec, row: RowSection, cell: Cell, runs: Sequence[Sequence[Record]]) -> Cell:
-    """One number of all runs together, which has no interval; ``runs`` are the row's, then those of ``against``."""
+    """Return the cell with one number of all runs, without an interval.
+
+    ``runs`` are the runs of the row, then those of the methods ``against``.
+    """
     own = runs[0]
     if spec.value in ("parameters", "floats_up", "floats_down"):
         way = spec.value.removeprefix("floats_")
@@ -95,10 +101,10 @@ def _of_method(spec: TableSpec, row: RowSection, cell: Cell, runs: Sequence[Sequ
 
 
 def _parameters(row: RowSection, empty: Cell, runs: Sequence[Record], clients: int) -> list[Cell]:
-    """The mean parameters of the clients' models, then those of each; a pooled run has one model for all."""
+    """Return the mean number of parameters of the clients' models, then that of each client's model."""
     for run in runs:
         if "client_parameters" not in run:
-            text = f"run {run['run']} was recorded before parameters were counted by client"
+            text = f"run {run['run']} has no count of parameters by client, because it is from an older version"
             raise SpecError(f"row {row.method}: {text}; train it again with another --store")
     counts = [run["client_parameters"] * (clients // len(run["client_parameters"])) for run in runs]
     single = [[count[client] for count in counts] for client in range(clients)]
@@ -107,7 +113,7 @@ def _parameters(row: RowSection, empty: Cell, runs: Sequence[Record], clients: i
 
 
 def _medians(spec: TableSpec, row: RowSection, checkpoint: str, runs: Sequence[Record]) -> Iterator[float | None]:
-    """Each client's median over runs, of the clients with test samples."""
+    """Yield the median over runs of each client with test samples."""
     scores = [client_scores(run, spec.metric_of(row), checkpoint, row.model) for run in runs]
     clients = sorted(scores[0])
     yield from fairness.medians([[score.get(client) for client in clients] for score in scores])

@@ -1,4 +1,4 @@
-"""The kinds of claim, each on numbers one can work out on paper, and what is said of a claim that is none."""
+"""Kinds of claims, each on numbers that can be checked by hand, and messages for malformed claims."""
 
 from __future__ import annotations
 

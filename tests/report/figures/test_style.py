@@ -24,7 +24,7 @@ def test_bars_differ_by_hatches_once_colours_come_again():
 
 @pytest.mark.parametrize("names", [["a"], [f"client number {number}" for number in range(20)]])
 def test_nothing_is_cut_off_and_a_long_key_leaves_the_panel_its_height(names):
-    title = "A title of so many words that it takes three lines of a figure as wide as a column of the page"
+    title = "A title with enough words to take three lines of a figure as wide as a column of the page"
     with mpl.rc_context(style.STYLE):
         figure = Figure(figsize=(style.COLUMN, 2 + style.height_of(names, 60)), layout="constrained")
         axes = figure.subplots()

@@ -481,10 +481,10 @@ def test_every_number_leads_down_to_its_records(folder, visit, exhibit):
         page.locator(".source > summary", has_text=method).click()
     found = page.locator(".records tbody tr").all_inner_texts()
     assert len(found) == 8
-    seals = {row["run"]: row["sha256"] for row in exhibit.records}
-    for run, seal in seals.items():
+    checksums = {row["run"]: row["sha256"] for row in exhibit.records}
+    for run, checksum in checksums.items():
         (row,) = [row for row in found if run in row]
-        assert seal in row
+        assert checksum in row
         assert "torch 2.15.0" in row
         assert "f" * 64 in row
     assert found[5].split() == ["2022", "missing"]

@@ -1,4 +1,4 @@
-"""What the report is gathered from: studies, their folders and the store; and what its pages are made of."""
+"""Pages of the report: how they are gathered, findings as HTML, provenance, and axes of intervals."""
 
 from __future__ import annotations
 

@@ -56,17 +56,17 @@ def test_the_verdict_counts_leave_mean_ranks_out(tables):
 
 
 def test_a_missing_column_is_shown_and_nothing_is_ranked_around_it(tables):
-    table = join(section(), tables | {"b": "its data are not at hand"})
+    table = join(section(), tables | {"b": "its data are not available"})
     assert {cell.note for cell in table.overall} == {"not ranked"}
     assert table.cell("Ditto", "local", "1").note == "missing"
-    assert any("B is b (missing: its data are not at hand)" in line for line in table.footnotes)
+    assert any("B is b (missing: its data are not available)" in line for line in table.footnotes)
     assert any(line.startswith("Ranks: none") for line in table.footnotes)
     assert not table.title.startswith("PARTIAL")
     assert table.incomplete
 
 
 def test_a_partial_table_ranks_what_is_there_and_says_so(tables):
-    table = join(section(), tables | {"b": "its data are not at hand"}, partial=True)
+    table = join(section(), tables | {"b": "its data are not available"}, partial=True)
     assert table.title == "PARTIAL: Table 1"
     assert [cell.mean for cell in table.overall] == [3.0, 2.0, 1.0]
     assert any("the 2 of 3 data sets with a value of every method" in line for line in table.footnotes)

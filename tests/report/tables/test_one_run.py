@@ -1,4 +1,4 @@
-"""Printed numbers of one run are held against where one further run of ours would fall."""
+"""Printed numbers of one run are compared with where one further run of ours would fall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the papers' tables say of themselves: mean ranks, p-values and intervals, held against their printed scores."""
+"""Mean ranks, p-values and intervals of the papers' tables, recomputed from their printed scores."""
 
 from __future__ import annotations
 

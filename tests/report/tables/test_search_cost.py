@@ -47,8 +47,8 @@ def test_tpe_that_never_leaves_its_startup_draws_at_random():
     assert line.startswith("Search: settings drawn at random (A 10);")
 
 
-def test_settings_that_are_not_on_record_are_counted():
+def test_settings_without_records_are_counted():
     methods = {"a": method("a", {"lr": (1, 2, 3)}), "b": method("b", {"lr": (1, 2)}), "c": method("c")}
     recorded = {"a": 1, "b": 2, "c": 1}
     _, line = described(methods, {"a": "A", "b": "B", "c": "C"}, 5, recorded)
-    assert line == "Not all settings are on record (A 1 of 3); the best of those on record is chosen."
+    assert line == "Not all settings are recorded (A 1 of 3); the best of the recorded ones is chosen."
