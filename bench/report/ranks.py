@@ -134,7 +134,7 @@ def signed_ranks(methods: Sequence[str], values: ArrayLike, against: str | None 
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values in the order of ``p``: the i-th smallest times (m - i + 1), increasing, at most 1."""
+    """Return Holm's adjusted p-values: the i-th smallest times (m - i + 1), increasing and at most 1."""
     adjusted, least = [0.0] * len(p), 0.0
     for smaller, place in enumerate(np.argsort(p, kind="stable")):
         least = max(least, min(1.0, p[place] * (len(p) - smaller)))

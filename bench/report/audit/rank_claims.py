@@ -61,9 +61,9 @@ def mean_rank(
     """Check that the printed mean ranks are those of the printed values, ties sharing their mean rank.
 
     ``lower`` says that lower values are better. Equal printed values may have differed before rounding, so a rank that
-    follows from some order among them is accepted too, unless the printed values are ``exact``. With ``misprint``, search
-    for the single changed value that explains most ranks: a wrong power of ten that moved a value away from the middle
-    of its column, or another value of the column.
+    follows from some order among them is accepted too, unless the printed values are ``exact``. With ``misprint``,
+    search for the single changed value that explains most ranks: a wrong power of ten that moved a value away from the
+    middle of its column, or another value of the column.
     """
     table = _columns(printed, cells, lower)
     least, average, most = _bounds(table.values)

@@ -165,7 +165,7 @@ class Table:
 
     @property
     def judged(self) -> tuple[Cell, ...]:
-        """The cells shown that are compared with printed numbers; mean ranks are not, because other cells determine them."""
+        """The cells shown that are compared with printed numbers; mean ranks follow from other cells."""
         compared = self.spec.compared
         followed = () if self.spec.summary == "mean" else ("all",)
         return tuple(cell for cell in self.shown if cell.method in compared and cell.client not in followed)

@@ -164,7 +164,9 @@ class TestValues:
 
     def test_a_record_from_before_they_were_counted_is_refused(self, record, choice):
         chosen = {name: choice(record([0.5, 0.5], parameters=151)) for name in ("fedavg", "local")}
-        with pytest.raises(SpecError, match="recorded before parameters were counted by client; train it again"):
+        with pytest.raises(
+            SpecError, match="has no count of parameters by client, because it is from an older version; train it again"
+        ):
             build(spec(value="parameters", columns="clients"), chosen)
 
 

@@ -36,11 +36,15 @@ def test_one_run_has_no_interval(choice):
     assert (overall.mean, overall.ci95, overall.normal95) == (pytest.approx(0.7), None, None)
 
 
-def test_the_center_may_be_the_median_and_the_interval_normal(choice):
-    overall = filled(choice, [0.5, 0.5], [0.6, 0.6], [1.0, 1.0], center="median", interval="normal")[0]
-    assert overall.mean == pytest.approx(0.6)
-    assert overall.ci95 == pytest.approx(1.96 * 0.2645751 / 3**0.5, rel=1e-4)
-    assert overall.normal95 is None
+def test_the_interval_may_be_normal_or_a_bootstrap_of_the_median(choice):
+    runs = [0.5, 0.5], [0.6, 0.6], [1.0, 1.0]
+    normal = filled(choice, *runs, interval="normal")[0]
+    assert normal.mean == pytest.approx(0.7)
+    assert normal.ci95 == pytest.approx(1.96 * 0.2645751 / 3**0.5, rel=1e-4)
+    assert normal.normal95 is None
+    median = filled(choice, *runs, center="median", interval="bootstrap")[0]
+    assert median.mean == pytest.approx(0.6)
+    assert median.ci95 == pytest.approx(0.25)  # resampled medians reach from 0.5 to 1.0
 
 
 def test_clients_can_count_by_their_test_samples(choice, record):
