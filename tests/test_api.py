@@ -281,6 +281,8 @@ def test_a_request_that_cannot_be_run_is_one_clear_line(changes: dict[str, Any],
 def test_an_unknown_metric_is_refused_with_the_arrays() -> None:
     with pytest.raises(bench.SpecError, match="unknown metric 'acuracy': did you mean 'accuracy'"):
         bench.Federation.from_arrays([{"x": [[0.0], [1.0]], "y": [0, 1]}], metrics=("acuracy",))
+    with pytest.raises(bench.SpecError, match=r"metrics = 'auroc': expected a list of names, e.g. \['auroc'\]"):
+        bench.Federation.from_arrays([{"x": [[0.0], [1.0]], "y": [0, 1]}], metrics="auroc")
 
 
 def test_a_data_set_in_place_of_a_federation_is_one_line() -> None:
