@@ -1,4 +1,4 @@
-"""Metrics by hand, and where a client's samples leave them undefined."""
+"""Metrics compared with values by hand and scikit-learn, and metrics that are undefined."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_balanced_accuracy_by_hand() -> None:
     assert balanced_accuracy(column(0.1, 0.2, 0.3, 0.8, 0.4), np.array([0, 0, 0, 0, 1])) == 0.375
 
 
-def test_balanced_accuracy_is_over_the_classes_that_are_there() -> None:
+def test_balanced_accuracy_is_over_the_classes_that_occur() -> None:
     generator = np.random.default_rng(0)
     p, y = generator.dirichlet(np.ones(4), 60), generator.integers(0, 3, 60)
-    mine = np.where(predicted(p) == 3, 0, predicted(p))  # scikit-learn warns of predicted classes that are not there
+    mine = np.where(predicted(p) == 3, 0, predicted(p))  # scikit-learn warns about predicted classes without samples
     p = np.eye(4)[mine]
     assert balanced_accuracy(p, y) == pytest.approx(sklearn_metrics.balanced_accuracy_score(y, mine))
     assert balanced_accuracy(column(0.9, 0.1, 0.8), np.array([1, 1, 1])) == pytest.approx(2 / 3)
@@ -67,7 +67,7 @@ def test_auroc_of_several_classes_is_the_mean_of_one_against_the_rest() -> None:
 @pytest.mark.parametrize(
     ("p", "y"), [(column(0.2, 0.9), [1, 1]), (column(0.2), [0]), (np.full((4, 3), 1 / 3), [0, 1, 1, 0])]
 )
-def test_auroc_is_undefined_unless_every_class_is_there(p: np.ndarray, y: list[int]) -> None:
+def test_auroc_is_undefined_unless_every_class_occurs(p: np.ndarray, y: list[int]) -> None:
     assert auroc(p, np.array(y)) is None
 
 
@@ -82,7 +82,7 @@ def test_absent_classes_count_a_half_or_nothing() -> None:
     assert auroc(P, Y) is None
     assert metrics.auroc_present(P, Y) == pytest.approx(np.mean(areas))
     assert metrics.auroc_absent_half(P, Y) == pytest.approx((sum(areas) + 0.5) / 4)
-    # Global Layers' fact: present = (7 A - 0.5 (7 - k)) / k, here with 4 outputs of which k = 3 are there.
+    # Global Layers: present = (7 A - 0.5 (7 - k)) / k, here with 4 outputs and k = 3 classes that occur.
     assert metrics.auroc_present(P, Y) == pytest.approx((4 * metrics.auroc_absent_half(P, Y) - 0.5) / 3)
 
 
@@ -137,7 +137,7 @@ def test_macro_f1_by_hand() -> None:
     # Class 0: one hit, one miss; class 1 is only predicted; class 2: one hit, and one predicted as 1.
     p = np.eye(4)[[0, 1, 2, 1]]
     assert macro_f1(p, np.array([0, 0, 2, 2])) == pytest.approx((2 / 3 + 0 + 2 / 3) / 3)
-    # Class 3 is neither there nor predicted, and does not count.
+    # Class 3 neither occurs nor is predicted, and does not count.
     assert macro_f1(np.eye(4)[[0, 1]], np.array([0, 1])) == 1.0
 
 
@@ -153,7 +153,7 @@ def test_a_logit_of_a_half_is_a_probability_of_0_622() -> None:
 
 
 def test_areas_of_outputs_are_not_those_of_probabilities() -> None:
-    # A softmax looks at a sample's other outputs, too: here it turns the order of class 0 round.
+    # A softmax uses the other outputs of a sample, too: here it reverses the order of class 0.
     output, y = np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0, 1])
     p = torch.softmax(torch.from_numpy(output), 1).numpy()
     assert metrics.measured("auroc_of_outputs_present", output, p, y) == 0.5  # 1 for class 0, 0 for class 1

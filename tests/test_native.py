@@ -1,4 +1,4 @@
-"""Kernels are compiled once, kept by content, and missing where nothing compiles them."""
+"""Kernels are compiled once, cached by content, and absent without a compiler."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def test_without_a_compiler_there_is_none(source: Path, monkeypatch: pytest.Monk
     assert not (cache_folder() / "native").exists()
 
 
-def test_a_compiler_that_fails_is_said_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_compiler_is_reported_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source.write_text(SOURCE)
     monkeypatch.setenv("CC", "false")
     with pytest.warns(UserWarning, match=r"^false cannot compile kernel\.c, torch is used, slower: .*exit status"):
         assert native.kernels(source) is None
-    assert native.kernels(source) is None  # without another word
+    assert native.kernels(source) is None  # without a second warning
 
 
 def test_a_machine_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its records may end with other last bits, and its costs are higher."""
+    """Without a compiler, results may differ in the last digits and costs are higher."""
     assert machine.name().endswith(" cores")
     monkeypatch.setenv("CC", "no-such-compiler -O2")
     assert machine.name().endswith(" cores, no C compiler")
@@ -74,7 +74,7 @@ def test_what_does_not_compile_leaves_nothing(source: Path) -> None:
     assert not (cache_folder() / "native").exists()
 
 
-def test_kernels_stand_back_for_a_while(source: Path) -> None:
+def test_kernels_can_be_switched_off(source: Path) -> None:
     source.write_text(SOURCE)
     with native.without_kernels():
         assert native.kernels(source) is None
@@ -83,7 +83,7 @@ def test_kernels_stand_back_for_a_while(source: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for its memory")
 def test_memory_is_kept_and_used_again() -> None:
-    """A process reuses memory that it has freed in pieces of a local step's size."""
+    """A process reuses freed memory in pieces of a local step's size."""
     again = """
 import resource, torch
 from bench.native import keep_freed_memory
@@ -99,4 +99,4 @@ for _ in range(5):
 print(faults() - before)
 """
     found = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
-    assert int(found.stdout) < 1000  # a step goes through 19,531 pages of 4 kB
+    assert int(found.stdout) < 1000  # a step uses 19,531 pages of 4 kB

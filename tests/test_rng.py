@@ -1,4 +1,4 @@
-"""Counter-based random numbers: the published generator, even, and the same however the work is packed."""
+"""Counter-based random numbers: equal to the published generator, uniform, and independent of packing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_events_happen_as_often_as_asked(probability: float) -> None:
     happened = happens(probability, torch.tensor(derive("test", 1)), (n,)).float()
     deviation = (probability * (1 - probability) / n) ** 0.5
     assert abs(happened.mean().item() - probability) < 5 * deviation
-    # Neighbours are independent: a pair happens with the square of the probability.
+    # Successive events are independent: both happen with the square of the probability.
     pairs = (happened[0::2] * happened[1::2]).mean().item()
     assert abs(pairs - probability**2) < 5 * (probability**2 / (n / 2)) ** 0.5
 
@@ -43,7 +43,7 @@ def test_uniform_numbers_fill_the_open_unit_interval() -> None:
     u = uniform(torch.tensor(derive("test", 2)), n)
     assert 0 < u.min() < 1e-4
     assert 1 - 1e-4 < u.max() < 1
-    # Kolmogorov's distance from the uniform distribution, beyond which one sample in a million lies.
+    # The Kolmogorov-Smirnov distance to the uniform distribution that one sample in a million exceeds.
     assert (u.sort().values - torch.arange(n) / n).abs().max() < 2.7 / n**0.5
 
 

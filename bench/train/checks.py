@@ -19,7 +19,8 @@ from bench.types import Budget, Federation, SpecError
 def checked_seeds(seeds: Any, budget: Budget) -> list[int]:
     """Return the seeds as a list of distinct integers; raise :class:`SpecError` for anything else."""
     if not isinstance(seeds, Iterable) or isinstance(seeds, str | bytes):
-        raise SpecError(f"seeds = {seeds!r}: expected a list of whole numbers, e.g. seeds = [{seeds!r}]")
+        example = [seeds] if isinstance(seeds, int) else [0, 1]
+        raise SpecError(f"seeds = {seeds!r}: expected a list of whole numbers, e.g. seeds = {example}")
     found = [seed.item() if isinstance(seed, np.generic) else seed for seed in seeds]
     if not found:
         raise SpecError("no seeds: give at least one")

@@ -53,8 +53,7 @@ def test_equals_the_reference_loop(name: str) -> None:
             torch.testing.assert_close(local, expected["v"], **close)
             expected = expected["w"]
         if name == "fedadam":
-            # What stands before batch-norm has no effect through its bias: its gradient is rounding, which an Adam
-            # step makes as long as any other.
+            # The bias before batch-norm has no effect. Its gradient is rounding, which Adam scales to a full step.
             del weights["base.0.bias"], expected["base.0.bias"]
         torch.testing.assert_close(weights, expected, **close)
     statistics = [key for key in expected if key.endswith("running_var")]

@@ -1,4 +1,4 @@
-"""Seeds that have data of their own are trained together, and no run notices."""
+"""Seeds with data of their own, trained together, give the same numbers as separate runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = [0, 1, 2]
 
 
 def resplit(seed: int, *, ragged: bool) -> Federation:
-    """Other training and test samples for every seed; with ``ragged`` also other numbers of them."""
+    """Return a federation with other samples for every seed; with ``ragged`` also other numbers of samples."""
     generator = torch.Generator().manual_seed(seed)
 
     def client(own: Client) -> Client:

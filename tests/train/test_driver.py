@@ -154,7 +154,7 @@ def test_without_validation_nothing_can_be_dropped() -> None:
 
 
 @pytest.mark.parametrize("limit", [2**24, STACK_OF_TWO])
-def test_every_round_is_told(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_after_every_round(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "STACKED_WEIGHTS", limit)
     heard: list[Any] = []
     outcomes = run("fedavg", "stack", (0.01, 0.1, 0.3), tell=lambda *told: heard.append(told))

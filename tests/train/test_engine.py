@@ -1,4 +1,4 @@
-"""Run batches: the packing of runs changes no number, rules pick the rounds they should, a bad run stays alone."""
+"""Run batches: packing changes no number, checkpoint rules select the right rounds, diverged runs affect no others."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def assert_close(one: list[Outcome], other: list[Outcome], tolerance: float = 1e
             )
 
 
-NEEDS_A_BASE = ("fedbabu", "fedper", "fedrep", "fenda", "perfcl")  # nothing stands before the head of `logistic`
-OPTIONS = {"global_layers": {"layers": ("head",)}}  # its own are the layers of its paper's model
+NEEDS_A_BASE = ("fedbabu", "fedper", "fedrep", "fenda", "perfcl")  # `logistic` has no layer before its head
+OPTIONS = {"global_layers": {"layers": ("head",)}}  # the default names layers of the paper's model
 
 # --- packing ---------------------------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ def test_gathering_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
     assert train() == together
 
 
-# --- what a run sees -------------------------------------------------------------------------------------------------
+# --- data and initial weights ------------------------------------------------------------------------------------
 
 
 def test_seeds_change_splits_batches_and_initial_weights_of_named_models() -> None:
@@ -116,7 +116,7 @@ def test_seeds_change_splits_batches_and_initial_weights_of_named_models() -> No
     assert_close(again[::-1], train(), 1e-6)
 
 
-def test_a_modules_weights_begin_every_run() -> None:
+def test_every_run_starts_from_the_weights_of_a_module() -> None:
     module = nn.Linear(13, 1)
     for outcome_seed in (0, 1):
         found = engine.run(
@@ -129,7 +129,7 @@ def test_a_modules_weights_begin_every_run() -> None:
         )
 
 
-def test_clients_of_a_named_model_begin_alike() -> None:
+def test_clients_of_a_named_model_start_from_the_same_weights() -> None:
     found = engine.run(
         federation(),
         algorithm="local",
@@ -145,7 +145,7 @@ def test_clients_of_a_named_model_begin_alike() -> None:
 
 
 def relabelled(fed: Federation) -> Federation:
-    """The federation with the classes of all test samples swapped."""
+    """Return the federation with the classes of all test samples swapped."""
     clients = [dataclasses.replace(each, test=Split(each.test.x, 1 - each.test.y)) for each in fed.clients]
     return dataclasses.replace(fed, clients=tuple(clients))
 
@@ -252,7 +252,7 @@ def test_checkpoints_are_the_best_rounds_and_the_later_of_equals(path: Execution
                 assert torch.equal(kept, rounds[number].personal(run, client, "latest")[1]["w"])
                 chosen.add((rule, number))
     if effect:
-        assert len(chosen) > 4  # the rules really chose different rounds
+        assert len(chosen) > 4  # the rules select different rounds
     else:
         assert {number for _, number in chosen} == {budget.rounds - 1}
 
@@ -313,7 +313,7 @@ def test_a_diverging_run_has_no_numbers_and_leaves_its_neighbours_alone(metrics:
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
 def test_a_learning_curve_ends_where_a_run_diverges(path: str) -> None:
-    # Steps so large that weights grow until they are no numbers any more, though not in the first round.
+    # Steps so large that weights overflow, but not in the first round.
     budget = Budget(rounds=6, local_steps=4, batch_size="full", test_every=1)
     model = nn.Sequential(nn.Linear(13, 4), nn.Linear(4, 3))
     [outcome] = train("apfl", federation("multiclass"), model=model, settings=[{"lr": 30.0}], seeds=[0], budget=budget,
@@ -331,7 +331,7 @@ def test_a_learning_curve_ends_where_a_run_diverges(path: str) -> None:
 
 
 class Own(nn.Module):
-    """A user's class, with a probability computed in its forward."""
+    """A user's module that may compute a probability in its forward."""
 
     def __init__(self, sigmoid: bool) -> None:
         super().__init__()
@@ -347,18 +347,6 @@ def test_logits_and_probabilities_are_one_model() -> None:
     same.load_state_dict(model.state_dict())
     for path in ("stack", "loop"):
         assert_close(train(model=model, path=path), train(model=same, path=path))
-
-
-class Branching(Own):
-    """Looks at its numbers, which cannot be stacked."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        z = super().forward(x)
-        return z * 2 if x[0, 0].item() > 0 else z
-
-
-def test_a_model_that_cannot_be_stacked_is_looped() -> None:
-    assert {outcome.path for outcome in train(model=Branching(sigmoid=False), path="auto")} == {"loop"}
 
 
 def test_the_path_is_chosen_alike_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +365,7 @@ def test_the_path_is_chosen_alike_without_a_compiler(monkeypatch: pytest.MonkeyP
     assert counted[0] == counted[1]
 
 
-def test_numbers_too_small_for_a_processor_are_nothing_while_it_trains() -> None:
+def test_denormals_are_flushed_to_zero_while_training() -> None:
     tiny, seen = torch.tensor(1e-40), []
     train(tell=lambda *progress: seen.append((tiny * 1).item()))
     assert set(seen) == {0.0}

@@ -74,7 +74,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_snapshot_of_another_version_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_of_another_version_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run("fedavg", "stack")
     begun = _interrupt_round_two(monkeypatch)
     with pytest.raises(_InterruptionError):

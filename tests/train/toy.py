@@ -1,4 +1,4 @@
-"""Small federations with unequal clients, and the engine's own mini-batches handed to the reference loops."""
+"""Small federations with unequal clients, and the engine's mini-batches for the reference loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZES = (23, 11, 6)
 
 
 def federation(task: str = "binary", features: int = 13, sizes: tuple[int, ...] = SIZES, test: int = 9) -> Federation:
-    """Three clients of unequal sizes whose features are shifted and whose targets depend on them."""
+    """Return three clients of unequal sizes with shifted features, on which the targets depend."""
     generator = torch.Generator().manual_seed(3)
     direction = torch.randn(features, 3, generator=generator)
 
@@ -29,7 +29,7 @@ def federation(task: str = "binary", features: int = 13, sizes: tuple[int, ...] 
 
 
 def sites(fed: Federation, budget: Budget, seed: int, tuning: int = 0) -> list[Site]:
-    """What every client of a run sees, cut exactly as the engine cuts it; ``tuning`` are epochs of local tuning."""
+    """Return every client's mini-batches, equal to the engine's; ``tuning`` is the number of epochs of local tuning."""
     tuned = dataclasses.replace(budget, local_steps=None, local_epochs=tuning) if tuning else None
     made = []
     for c, client in enumerate(fed.clients):

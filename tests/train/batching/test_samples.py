@@ -20,7 +20,7 @@ sizes = st.integers(1, 60)
     validation=st.none() | st.lists(sizes, min_size=1, max_size=3),
     picks=st.lists(st.integers(0, 10_000), max_size=12),
 )
-def test_rows_of_several_parts_are_those_of_one(
+def test_rows_of_several_parts_equal_rows_of_their_concatenation(
     training: list[int], validation: list[int] | None, picks: list[int]
 ) -> None:
     def part(n: int) -> Split:
@@ -37,7 +37,7 @@ def test_rows_of_several_parts_are_those_of_one(
         assert torch.equal(y, joined[1][rows.reshape(shape)])
 
 
-def test_mapped_files_are_looked_up_where_they_are(tmp_path: Path) -> None:
+def test_mapped_files_are_not_read_as_a_whole(tmp_path: Path) -> None:
     """Rows that are not asked for are not read, so that files may be larger than memory."""
     rows = 2**26  # of 1 KiB: 64 GiB, almost none of them on disk
     with (tmp_path / "x").open("wb") as file:

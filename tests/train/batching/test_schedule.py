@@ -64,14 +64,14 @@ def test_a_fifth_is_held_out_rounded_down(samples: int, training: int, validatio
 
 
 @given(samples=sizes, share=st.floats(0, 0.99), seed=st.integers(0, 3), client=st.integers(0, 3))
-def test_training_and_validation_part_the_samples(samples: int, share: float, seed: int, client: int) -> None:
+def test_training_and_validation_partition_the_samples(samples: int, share: float, seed: int, client: int) -> None:
     training, validation = schedule.split(samples, share, seed, client)
     assert sorted(training.tolist() + validation.tolist()) == list(range(samples))
     assert len(training) > 0
 
 
 @pytest.mark.parametrize(("samples", "share", "held_out"), [(10, 0.3, 3), (100, 0.29, 29), (5, 0.2, 1), (4, 0.2, 0)])
-def test_shares_that_floats_miss_are_met(samples: int, share: float, held_out: int) -> None:
+def test_shares_are_exact_despite_float_rounding(samples: int, share: float, held_out: int) -> None:
     # 100 * 0.29 is 28.999999999999996.
     assert len(schedule.split(samples, share, 0, 0)[1]) == held_out
 
@@ -93,8 +93,8 @@ def test_mean_over_no_samples_is_empty() -> None:
     assert len(schedule.mean_over_batches(0, 0)) == 0
 
 
-def test_aligned_batches_run_on_over_rounds() -> None:
-    """Whatever a round holds, each epoch of 5 batches shows 5 x floor(23 / 5) different samples, the rest dropped."""
+def test_aligned_batches_continue_over_rounds() -> None:
+    """Each epoch of 5 batches has 5 x floor(23 / 5) different samples, for any length of a round."""
     by_step = Budget(rounds=10, local_steps=1, batches=5)
     by_epoch = Budget(rounds=2, local_epochs=1, batches=5)
     steps = [batch for round_ in range(10) for batch in schedule.mini_batches(by_step, 23, 1, 0, round_)]
@@ -112,7 +112,7 @@ def test_sizes_are_those_of_the_mini_batches(samples: int, size: int, last: str)
     lengths = [len(batch) for batch in schedule.mini_batches(budget, samples, 0, 0, 0)]
     assert lengths == schedule.batch_sizes(budget, samples)
     full, rest = divmod(samples, min(size, samples))
-    # Nothing is short unless it is kept; merging loses no sample, dropping loses the rest.
+    # Only "keep" has a short mini-batch; only "drop" leaves out samples.
     assert len(lengths) == full + (rest > 0 and last == "keep")
     assert sum(lengths) == (full * min(size, samples) if last == "drop" else samples)
     assert last == "keep" or min(lengths) >= min(size, samples)
@@ -127,7 +127,7 @@ def test_the_default_keeps_hashes_and_other_values_change_them() -> None:
     assert len({run(last_batch=last).hash for last in ("keep", "drop", "merge")}) == 3
 
 
-def test_the_last_mini_batch_of_equal_batches_is_not_chosen() -> None:
+def test_last_batch_is_refused_with_batches() -> None:
     with pytest.raises(SpecError, match="last_batch = 'drop': batches already drops the rest"):
         Budget(rounds=1, local_epochs=1, batches=3, last_batch="drop")
     with pytest.raises(SpecError, match="last_batch = 'dropp': did you mean 'drop'"):

@@ -25,7 +25,7 @@ def epochs_of(batches: int) -> Budget:
 
 
 def script(seed: int, training: Sequence[int], validation: Sequence[int], batches: int) -> Iterator[list[list[int]]]:
-    """Each epoch's mini-batches of all clients, as a training script meets them that has built no model."""
+    """Yield each epoch's mini-batches of all clients, as a training script that builds no model draws them."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         data = [TensorDataset(torch.arange(n)) for n in training]
@@ -49,7 +49,7 @@ def test_mini_batches_are_those_of_a_script(training: list[int], held_out: int, 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         loaders = Loaders(torch.get_rng_state(), training, validation, epochs_of(batches))
-    # A loader may have mini-batches left when the epoch's are taken; an epoch that the shortest ends takes them all.
+    # An epoch may leave mini-batches of a loader unused; one as long as the shortest loader uses all of that loader.
     for number, expected in enumerate(script(seed, training, validation, batches)):
         found = loaders.epoch(number)
         assert [[len(rows) for rows in each] for each in found] == [[n // batches] * batches for n in training]
@@ -64,7 +64,7 @@ def test_an_epoch_is_the_same_whichever_was_asked_for_before() -> None:
         assert [torch.cat(each).tolist() for each in loaders.epoch(number)] == in_order[number]
 
 
-def test_torchs_own_generator_stays_where_it_is() -> None:
+def test_torchs_global_generator_is_not_changed() -> None:
     before = torch.get_rng_state()
     Loaders(before, [20], [4], epochs_of(3)).epoch(2)
     assert torch.equal(torch.get_rng_state(), before)
@@ -77,7 +77,7 @@ def federation(clients: int) -> Federation:
     return Federation("points", tuple(Client(str(c), split(9), split(4), split(4)) for c in range(clients)), "binary")
 
 
-def test_a_seed_stands_for_torchs_own_weights_and_only_then() -> None:
+def test_initial_weights_are_those_of_torch_with_torch_draws_only() -> None:
     """Every client starts from the weights that the seed gives its model, because torch is seeded before each model."""
     with torch.random.fork_rng():
         torch.manual_seed(7)
@@ -97,7 +97,7 @@ def test_a_seed_stands_for_torchs_own_weights_and_only_then() -> None:
 
 
 @pytest.mark.parametrize("unfit", [{"batches": None}, {"local_epochs": 2}, {"local_epochs": None, "local_steps": 3}])
-def test_only_loops_over_epochs_are_followed(unfit: dict[str, int | None]) -> None:
+def test_torch_draws_need_batches_and_one_epoch(unfit: dict[str, int | None]) -> None:
     with pytest.raises(SpecError, match='draws = "torch" follows a loop over epochs'):
         Budget(**{"rounds": 1, "local_epochs": 1, "batches": 3, "draws": "torch", **unfit})
 

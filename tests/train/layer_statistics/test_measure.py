@@ -1,4 +1,4 @@
-"""The look into the last round's models: equal to looking at each client's weights by hand, and only where asked."""
+"""Layer statistics of the last round: equal to statistics of each client's weights, and computed only if asked for."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_layers_of_every_client_by_hand() -> None:
     torch.testing.assert_close(torch.tensor(by_client), torch.tensor(expected))
 
 
-def test_clients_with_the_same_weights_are_not_apart() -> None:
+def test_clients_with_the_same_weights_have_distance_zero() -> None:
     aggregated = Budget(rounds=1, local_epochs=1, batch_size=5)
     found = engine.run(
         federation(), algorithm="player_fl", algorithm_options={"layers": 3, "probe": "all"}, model=models.deep(),
@@ -74,12 +74,12 @@ def test_clients_with_the_same_weights_are_not_apart() -> None:
     assert torch.tensor(by_client).abs().max() < 1e-3
 
 
-def test_nothing_is_looked_at_unless_asked_for() -> None:
+def test_no_statistics_are_computed_unless_asked_for() -> None:
     assert set(run(layers=0).outcomes[0].traces) == {"sensitivity"}
     assert "dissimilarity" not in run(layers=0, probe="gradients").outcomes[0].traces
 
 
-def test_a_probe_changes_nothing_else() -> None:
+def test_layer_statistics_change_nothing_else() -> None:
     with_, without = run(layers=1, probe="all").outcomes[0], run(layers=1).outcomes[0]
     assert with_.validation == without.validation
     assert with_.scores == without.scores

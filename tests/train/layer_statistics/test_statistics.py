@@ -1,4 +1,4 @@
-"""Layer analysis against exact values: variances by hand, the exact Hessian, and what similarities must not see."""
+"""Layer statistics: variances by hand, the exact Hessian, and the invariances of similarities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def generator(seed: int) -> torch.Generator:
 
 
 def small() -> tuple[Model, statistics.Loss]:
-    """Three layers of 12, 20 and 15 weights, smooth, on 40 samples of three classes."""
+    """Return a smooth model with layers of 12, 20 and 15 weights, and its loss on 40 samples of three classes."""
     torch.manual_seed(4)
     model = Model(nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3)))
     x, y = torch.randn(40, 2, generator=generator(1)), torch.randint(0, 3, (40,), generator=generator(2))
@@ -28,7 +28,7 @@ def small() -> tuple[Model, statistics.Loss]:
 
 
 def lines() -> tuple[Model, Tensor]:
-    """Two layers of two weights each, (1, 2) and (3, 4)."""
+    """Return a model with two layers of two weights each, and the weights (1, 2) and (3, 4)."""
     model = Model(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1)))
     return model, torch.tensor([1.0, 2.0, 3.0, 4.0])
 
@@ -95,7 +95,7 @@ def rotation(size: int) -> Tensor:
 
 
 @pytest.mark.parametrize(("measure", "alike"), [(statistics.linear_cka, 1.0), (statistics.angular_procrustes, 0.0)])
-def test_similarities_do_not_see_shift_scale_and_rotation(measure: statistics.Similarity, alike: float) -> None:
+def test_similarities_are_invariant_to_shift_scale_and_rotation(measure: statistics.Similarity, alike: float) -> None:
     x = torch.randn(50, 6, generator=generator(3))
     for same in (x, 3 * x, x + 7, x @ rotation(6)):
         assert measure(x, same).item() == pytest.approx(alike, abs=1e-3)
@@ -144,7 +144,7 @@ def test_layer_outputs_are_those_of_the_modules_with_weights() -> None:
     torch.testing.assert_close(first, x @ weights["0.weight"].T + weights["0.bias"])
     torch.testing.assert_close(second, first.tanh() @ weights["2.weight"].T + weights["2.bias"])
     torch.testing.assert_close(third, model(model.initial, x).output)
-    # No hook stays behind.
+    # All forward hooks are removed.
     assert not model.module[0]._forward_hooks
 
 

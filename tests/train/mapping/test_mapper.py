@@ -22,6 +22,6 @@ def test_the_order_of_a_states_entries_does_not_matter(path: ExecutionPath, monk
 
     expected = train()
     step = Scaffold.step
-    # Weights and control variates have one shape: mistaken for each other, they would raise no error.
+    # Weights and control variates have the same shape, so that confusing them raises no error.
     monkeypatch.setattr(Scaffold, "step", lambda self, *given: dict(reversed(step(self, *given).items())))
     assert train() == expected

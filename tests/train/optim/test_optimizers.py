@@ -52,7 +52,7 @@ def test_equals_torch_step_by_step(case: str) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_kernel_is_the_definition(seed: int) -> None:
-    """Within a few roundings (6e-8) of double precision; where terms cancel, of the terms and not of what is left."""
+    """Compare with double precision, to a few roundings (6e-8) of the terms, which may cancel in the result."""
     torch.manual_seed(seed)
     w, gradient, m, v = torch.randn(4, 1001) * torch.logspace(-8, 2, 1001)
     keep, scale, epsilon = torch.tensor(0.999), torch.tensor(0.01), torch.tensor(1e-8)
@@ -91,7 +91,7 @@ def test_numbers_of_several_runs_stack(case: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "numbers"), [(AdamW, {"weight_decay": 0.5}), (SGD, {"weight_decay": 0.5})])
-def test_weight_decay_spares_what_is_not_trained(kind: type[AdamW] | type[SGD], numbers: dict[str, float]) -> None:
+def test_weight_decay_leaves_untrained_weights_alone(kind: type[AdamW] | type[SGD], numbers: dict[str, float]) -> None:
     optimizer = kind(lr=0.1, decays=torch.tensor([1.0, 0.0]), **numbers)
     w = torch.tensor([2.0, 2.0])
     state = optimizer.init(w)

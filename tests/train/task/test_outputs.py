@@ -76,7 +76,7 @@ def test_inputs_that_the_model_does_not_take_are_refused_in_one_line() -> None:
 
 
 def test_a_vocabulary_that_lacks_a_token_of_any_client_is_refused() -> None:
-    """The largest token is in test samples of the second client, which the check of shapes never sees."""
+    """The largest token is in test samples of the second client, which the check of shapes does not use."""
     few, many = (Split(torch.randint(0, top, (4, 5)), torch.arange(4) % 3) for top in (6, 9))
     many.x[0, 0] = 9
     fed = Federation("words", (Client("a", few), Client("b", few, many)), "multiclass", classes=3)
@@ -126,8 +126,8 @@ def focal(name: str, outputs: int, **constants: object) -> losses.Criterion:
     return losses.criterion(fed, "logit")
 
 
-def test_focal_over_all_classes_is_golden() -> None:
-    """PLayer-FL's value: no logit says anything, four lesions, gamma 1, the first is right."""
+def test_focal_over_all_classes_equals_a_known_value() -> None:
+    """Four classes with equal logits, gamma 1, target 0: the value of PLayer-FL's code."""
     loss = focal("focal_all_classes", 4, gamma=1.0, alpha=ISIC, scale=10.0)
     assert loss(torch.zeros(1, 4), torch.tensor([0])).item() == pytest.approx(3.0453, abs=5e-5)
 
@@ -145,7 +145,7 @@ def test_focal_over_all_classes_equals_its_sum_class_by_class(alpha: tuple[float
 
 
 def test_focal_over_all_classes_with_weights_of_one_is_focal() -> None:
-    """The other classes then count nothing; what remains differs by scale over classes."""
+    """The other classes then have no effect; the losses differ by the factor scale / classes."""
     z, y = torch.randn(6, 3), torch.arange(6) % 3
     plain = focal("focal", 3, gamma=2.0, alpha=[1.0] * 3)(z, y)
     torch.testing.assert_close(focal("focal_all_classes", 3, gamma=2.0, alpha=[1.0] * 3, scale=3.0)(z, y), plain)
@@ -191,7 +191,7 @@ def test_a_saturated_sigmoid_has_a_finite_loss_and_gradient(target: float) -> No
     found.sum().backward()
     assert torch.isfinite(found).all()
     assert torch.isfinite(z.grad).all()
-    # Right and certain costs nothing; wrong and certain costs as much as float32 can tell.
+    # A certain and correct output has loss 0; a certain and wrong one has the largest finite loss.
     right, wrong = (found[2:], found[:2]) if target else (found[:2], found[2:])
     assert right.detach().tolist() == [0, 0]
     assert bool((wrong > 80).all())
@@ -212,7 +212,7 @@ def test_nan_stays_nan(name: str, kind: outputs.OutputKind) -> None:
     assert bool(torch.isnan(losses.criterion(federation(name), kind)(output, y)).all())
 
 
-def test_a_model_that_draws_by_itself_is_refused():
+def test_a_model_with_random_draws_of_its_own_is_refused():
     class Own(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""A captured function gives what the function gives, on arguments it was not traced with."""
+"""A captured function returns what the function returns, also for arguments that it was not traced with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fresh(*shapes: tuple[int, ...], seed: int) -> list[Tensor]:
 
 
 def assert_replays(function: Callable[..., Tensor], *shapes: tuple[int, ...]) -> Captured:
-    """Trace with one set of arguments and compare on others, twice: a replay leaves nothing behind."""
+    """Trace with one set of arguments and compare on others, twice: a replay must not change the next one."""
     captured = Captured(function, *fresh(*shapes, seed=0))
     for seed in (1, 2, 1):
         arguments = fresh(*shapes, seed=seed)
@@ -120,7 +120,7 @@ def test_writing_in_place_and_constants(function: Callable[[Tensor], Tensor]) ->
     assert_replays(function, (3,))
 
 
-def test_a_result_that_no_argument_decides() -> None:
+def test_a_result_that_depends_on_no_argument() -> None:
     captured = Captured(lambda x: (x + 1, torch.ones(2)), torch.zeros(3))
     torch.testing.assert_close(captured(torch.ones(3)), (torch.full((3,), 2.0), torch.ones(2)))
 
@@ -140,7 +140,7 @@ def test_a_function_that_looks_at_numbers_is_run_as_written(function: Callable[[
         torch.testing.assert_close(captured(torch.tensor(x)), function(torch.tensor(x)))
 
 
-def test_a_count_kept_between_calls_goes_on() -> None:
+def test_a_count_kept_between_calls_continues() -> None:
     # With momentum None, batch-norm averages over all batches so far: the share of a batch is 1 / their number.
     captured, plain = nn.BatchNorm1d(2, momentum=None), nn.BatchNorm1d(2, momentum=None)
     batches = fresh(*[(5, 2)] * 4, seed=0)
@@ -154,7 +154,7 @@ def test_a_count_kept_between_calls_goes_on() -> None:
 
 
 @pytest.mark.parametrize("draw", [lambda x: x + torch.rand(20), lambda x: x + torch.empty(20).uniform_()])
-def test_chance_is_not_frozen(draw: Callable[[Tensor], Tensor]) -> None:
+def test_random_numbers_are_drawn_in_every_call(draw: Callable[[Tensor], Tensor]) -> None:
     captured = Captured(draw, torch.zeros(20))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -173,12 +173,12 @@ def in_place(captured: Captured) -> list[str]:
     return [name for name in names(captured) if name.endswith("_")]
 
 
-def test_what_nothing_reads_any_more_is_written_over() -> None:
+def test_values_that_nothing_reads_again_are_overwritten() -> None:
     captured = assert_replays(lambda a, b: (a * b + 1).abs().sqrt() - b, (50,), (50,))
     assert in_place(captured) == ["add_", "abs_", "sqrt_", "sub_"]
 
 
-def test_the_second_of_two_summands_may_be_written_over() -> None:
+def test_the_second_summand_may_be_overwritten() -> None:
     assert in_place(assert_replays(lambda a, b: a + b.exp(), (5,), (5,))) == ["add_"]
 
 
@@ -197,13 +197,13 @@ NEEDED = {
 
 
 @pytest.mark.parametrize("case", NEEDED)
-def test_what_is_needed_is_not_written_over(case: str) -> None:
+def test_values_that_are_needed_are_not_overwritten(case: str) -> None:
     assert_replays(NEEDED[case], (6,))
     torch.testing.assert_close(CONSTANT, torch.arange(6.0))
 
 
 def drawn(seed: int, *given: Tensor) -> list[Tensor]:
-    """Arithmetic, views and sums of whatever has been computed so far; also what is given and what never changes."""
+    """Return a random function: arithmetic, views and sums of arguments, constants and earlier results."""
     draw, pool = random.Random(seed), [*given, torch.ones(4, 4)]
     for _ in range(25):
         a, b = draw.choice(pool[-6:]), draw.choice(pool)
@@ -222,11 +222,11 @@ def test_programs_drawn_at_random(seed: int) -> None:
     assert_replays(lambda *given: drawn(seed, *given)[-3:], (4, 4), (4, 4))
 
 
-# Going on from its own results ---------------------------------------------------------------------------------------
+# Functions of their own results ---------------------------------------------------------------------------------------
 
 
 def assert_goes_on(step: Callable[..., list[Tensor]], state: list[Tensor], *fixed: Tensor, steps: int = 5) -> Captured:
-    """A captured step that may write over its state goes where the plain one goes, and spares what it is not given."""
+    """Compare a captured step that may overwrite its state with the plain step; other tensors must not change."""
     kept = [each.clone() for each in fixed]
     captured = Captured(step, [each.clone() for each in state], *fixed, onward=True)
     found, expected = [each.clone() for each in state], state
@@ -240,7 +240,7 @@ def assert_goes_on(step: Callable[..., list[Tensor]], state: list[Tensor], *fixe
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=60, deadline=None)
 def test_steps_drawn_at_random(seed: int) -> None:
-    """Results may be the state itself, also in another order or twice, views of one another, fixed or constant."""
+    """Results may be the state itself, in another order or twice, views of each other, or constants."""
 
     def step(state: list[Tensor], fixed: Tensor) -> list[Tensor]:
         pool = drawn(seed, *state, fixed)
@@ -249,7 +249,7 @@ def test_steps_drawn_at_random(seed: int) -> None:
     assert_goes_on(step, fresh((4, 4), (4, 4), (4, 4), seed=1), fresh((4, 4), seed=2)[0])
 
 
-def test_the_state_is_written_over() -> None:
+def test_the_state_is_overwritten() -> None:
     captured = assert_goes_on(
         lambda state, x: [state[0] - 0.1 * x, state[1] * x], fresh((50,), (50,), seed=0), torch.ones(50)
     )
@@ -268,13 +268,13 @@ SHARED = {
 
 
 @pytest.mark.parametrize("case", SHARED)
-def test_a_state_that_is_not_its_own_is_not_written_over(case: str) -> None:
+def test_a_state_in_shared_memory_is_not_overwritten(case: str) -> None:
     assert_goes_on(SHARED[case], fresh((6,), (6,), seed=0), torch.arange(6.0))
     torch.testing.assert_close(CONSTANT, torch.arange(6.0))
 
 
-def test_a_kernel_writes_over_weights_and_moments() -> None:
-    """And takes the gradient in the parts that it comes in."""
+def test_a_kernel_overwrites_weights_and_moments() -> None:
+    """The kernel takes the gradient in the parts in which autograd returns it."""
 
     def loss(w: Tensor, x: Tensor) -> Tensor:
         first, second = torch.split(w, [20, 30])
@@ -292,7 +292,7 @@ def test_a_kernel_writes_over_weights_and_moments() -> None:
     assert "cat" not in names(captured)
 
 
-def test_parts_that_change_are_put_together_before() -> None:
+def test_parts_that_change_are_joined_first() -> None:
     def step(state: list[Tensor], x: Tensor) -> list[Tensor]:
         first, second = torch.tanh(x), x + 1
         gradient = torch.cat([first, second])

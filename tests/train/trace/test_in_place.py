@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,12 +12,14 @@ from torch import Tensor, fx
 from bench.train.trace.in_place import _twin, memory, same, write_over
 
 aten = torch.ops.aten
-Step = tuple[object, tuple[object, ...]]  # an operation and its operands: names of earlier results, or numbers
+Step = tuple[Any, tuple[Any, ...]]  # an operation and its operands: names of earlier results, or numbers
 
 
 def rewritten(arguments: dict[str, Tensor], steps: dict[str, Step], results: list[str]) -> tuple[list[str], bool]:
     """Build a graph of the steps and rewrite it; return its operations, and whether its results are unchanged."""
-    graph, nodes, values = fx.Graph(), {}, {}
+    graph = fx.Graph()
+    nodes: dict[Any, fx.Node] = {}
+    values: dict[fx.Node, Tensor] = {}
     for name, value in arguments.items():
         nodes[name] = graph.placeholder(name)
         values[nodes[name]] = value
