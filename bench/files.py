@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and the folder of those that can be made again."""
+"""Atomic writes of files and folders, and the cache folder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from bench.types import SilobenchError
 
 
 def cache_folder() -> Path:
+    """Return the folder of cached files: ``BENCH_CACHE``, by default ``~/.cache/silobench``."""
     return Path(os.environ.get("BENCH_CACHE") or "~/.cache/silobench").expanduser()
 
 
 def write_whole(file: Path, content: bytes) -> Path:
-    """Put ``content`` at ``file``: the old file or the new one, never a part of either. Returns ``file``.
+    """Write ``content`` to ``file`` atomically and return ``file``: readers see the old content or the new one.
 
-    Folders above it are made. What a killed process leaves behind ends in ``.part``.
+    Missing folders are created. A killed process may leave a temporary file that ends in ``.part``.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".part")
@@ -27,7 +28,7 @@ def write_whole(file: Path, content: bytes) -> Path:
             part.write(content)
             part.flush()
             os.fsync(part.fileno())
-        # mkstemp makes files only their owner may read; results are to be shared.
+        # Only the owner may read a file from mkstemp; results are shared.
         Path(temporary).chmod(0o644)
         Path(temporary).replace(file)
     except BaseException:
@@ -38,12 +39,12 @@ def write_whole(file: Path, content: bytes) -> Path:
 
 @contextmanager
 def new_place(place: Path) -> Iterator[Path]:
-    """A path at which to make what will be at ``place``, a file or a folder, once the block has ended well.
+    """Yield a temporary path for a file or folder that is moved to ``place`` at the end of the block.
 
-    Raises :class:`SilobenchError` if something is there already, or cannot be written.
+    Nothing is moved if the block raises. Raises :class:`SilobenchError` if ``place`` exists or cannot be written.
     """
     if place.exists():
-        raise SilobenchError(f"{place}: there already; name another place, or delete it first")
+        raise SilobenchError(f"{place}: already exists; name another path or delete it first")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=".", suffix=".part") as folder:

@@ -333,7 +333,7 @@ def test_records_are_exported_whole_to_a_new_place(silobench, store):
     assert silobench("export", "--to", "csv", "out/tables") == (0, "out/tables\n", "")
     status, out, err = silobench("export", "--to", "csv", "out/tables")
     assert (status, out) == (2, "")
-    assert err == "error: out/tables: there already; name another place, or delete it first\n"
+    assert err == "error: out/tables: already exists; name another path or delete it first\n"
     assert snapshot(store) == before
 
 
