@@ -294,7 +294,7 @@ def test_the_target_appears_at_the_end(tmp_path):
         (made_at / "file").write_text("content")
         assert not (tmp_path / "deep" / "out").exists()
     assert [file.read_text() for file in (tmp_path / "deep" / "out").iterdir()] == ["content"]
-    with pytest.raises(SilobenchError, match="out: there already"), new_place(tmp_path / "deep" / "out"):
+    with pytest.raises(SilobenchError, match="out: already exists"), new_place(tmp_path / "deep" / "out"):
         raise AssertionError("never begun")
 
 
