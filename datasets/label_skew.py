@@ -23,7 +23,7 @@ Labelled = tuple[np.ndarray, np.ndarray]  # inputs (n, ...), class numbers (n,)
 
 @dataclass(frozen=True)
 class LabelSkew:
-    """How images are distributed over clients; raises :class:`SpecError` for impossible options.
+    """Distribution of images over clients; raises :class:`SpecError` for impossible options.
 
     ``protocol`` "apple" partitions the training and the test file alike and holds out 15 % of a client's training
     samples for validation. "player" partitions the first samples of the training file and splits each client's share

@@ -38,7 +38,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What one entry declares: its options by name, inherited ones first, and the plain class variables of a class."""
+    """Declarations of one entry: its options by name, inherited ones first, and plain class variables."""
 
     options: Mapping[str, Option] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from bench.types import Budget, Client, DataError, Federation
 
 @dataclass(frozen=True)
 class RunBatch:
-    """What all runs of the batch share, and their ``settings`` and ``seeds``."""
+    """Shared parts of all runs of the batch, and their ``settings`` and ``seeds``."""
 
     federations: Sequence[Federation]  # of each seed; the same object where the seeds share their data
     algorithm: Algorithm

@@ -15,7 +15,7 @@ from bench.train.mapping.mapper import Grid, Mapper
 
 @dataclass(frozen=True)
 class Trained:
-    """What the rounds so far have produced: server state, losses, checkpoints, and diverged runs."""
+    """Results of the rounds so far: server state, losses, checkpoints, and diverged runs."""
 
     server: Grid  # axes "HS"
     best: dict[str, Tensor]  # rule -> lowest validation losses so far (H, S, C)

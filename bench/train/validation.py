@@ -41,7 +41,7 @@ class Validation:
 
     @property
     def batch_size(self) -> int:
-        """How many samples the loop evaluates at a time: the size of a mini-batch, where the budget gives one."""
+        """Number of samples that the loop evaluates at a time: the size of a mini-batch if the budget gives one."""
         budget = self.run_batch.budget
         return EVALUATED if budget.batch_size == "full" or budget.batches is not None else budget.batch_size
 

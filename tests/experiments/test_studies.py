@@ -80,7 +80,7 @@ def work_of(study: StudySpec) -> int:
 
 
 def places(paper: str) -> set[str]:
-    """Where printed.csv has numbers: table:dataset:metric."""
+    """Return the places of printed.csv with numbers: table:dataset:metric."""
     with (FOLDER / paper / "printed.csv").open(encoding="utf-8", newline="") as file:
         return {":".join((row["table"], row["dataset"], row["metric"])) for row in csv.DictReader(file)}
 
@@ -424,7 +424,7 @@ def stacked(run_batch: RunBatch, path: str) -> str:
 
 @pytest.fixture(scope="module")
 def trained() -> dict[str, engine.TrainedRuns]:
-    """What has been trained, by the form of the method and of the data."""
+    """Return the trained runs by the form of the method and of the data."""
     return {}
 
 

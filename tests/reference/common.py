@@ -38,7 +38,7 @@ class Site:
 
 @dataclass
 class Trace:
-    """What a run leaves behind, always after the clients loaded the aggregate.
+    """Results of a run by round, always after the clients loaded the aggregate.
 
     ``trained`` is the same of the models just before they loaded it, where it is not the same.
     ``validation`` [round][client]: mean over the mini-batches of their mean loss, a short last one counting fully.

@@ -51,7 +51,7 @@ def choice(record):
 
 @pytest.fixture(scope="session")
 def program():
-    """Where a program of the system lies; without it the test is skipped, and fails under CI (.ci/run installs it)."""
+    """Return the path of a system program; without it the test is skipped, or fails in CI (.ci/run installs it)."""
 
     def find(name):
         place = shutil.which(name)

@@ -120,7 +120,7 @@ class Printed:
         return cells
 
     def fact(self, path: str) -> Any:
-        """What stands at ``path`` of paper.toml, see :func:`bench.spec.fact`."""
+        """Return the value at ``path`` of paper.toml, see :func:`bench.spec.fact`."""
         return fact(self.facts, path)
 
     def number(self, source: str | float) -> float:

@@ -35,7 +35,7 @@ class Row(RowSection):
 
 
 class TableSpec(TableSection):
-    """What a table shows: the keys of :class:`bench.spec.TableSection` with title, metric and data set resolved.
+    """Specification of a table: the keys of :class:`bench.spec.TableSection` with title, metric and data set resolved.
 
     ``block`` names the clients of columns in the plural, ``summary`` is the mean over them or the mean rank.
     ``profile`` is "paper" or names a shorter study, which is not compared with printed numbers; ``searched`` are

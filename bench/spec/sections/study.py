@@ -32,7 +32,7 @@ BudgetKeys = Annotated[dict[str, Any], PlainValidator(_budget)]
 
 
 class RangeSection(Section):
-    """Where a search draws a number from."""
+    """Range of numbers from which a search draws."""
 
     low: float = Field(description="Smallest value.")
     high: float = Field(description="Largest value.")
@@ -50,7 +50,7 @@ class RangeSection(Section):
 
 
 class SearchSection(Section):
-    """How hyper-parameters are searched."""
+    """Search for hyper-parameters."""
 
     kind: Literal["grid", "random", "tpe", "halving"] = Field(
         default="grid",
@@ -106,7 +106,7 @@ class MethodSection(DefaultsSection):
 
 
 class SelectSection(Section):
-    """How one setting is selected from those that were tried."""
+    """Selection of one setting from those that were tried."""
 
     rule: Rule = Field(default="best-val", description="Rule; there is one: lowest validation loss.")
 

@@ -93,7 +93,7 @@ def own_draws(function: Callable[[], Tensor]) -> list[str]:
 
 
 def _draws(node: fx.Node) -> bool:
-    """Whether an operation draws from torch's own generator; attention without dropout only could."""
+    """Return whether an operation draws from torch's own generator; attention without dropout does not."""
     operation = node.target
     if not isinstance(operation, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in operation.tags:
         return False

@@ -27,7 +27,7 @@ P = [[[0.5, -0.5], [0.2, 0.8]], [[0.6, 0.4], [0.1, 0.9]], [[0.7, 0.3], [0.0, 1.0
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """What reaches the drawing of lines, by keyword and position."""
+    """Arguments of the line drawing, by keyword and position."""
     seen = []
     for name in ("curves", "trajectories", "layers"):
         monkeypatch.setattr(line_plots, name, lambda *given, **named: seen.append((given, named)) or [])

@@ -167,7 +167,7 @@ def unfold(page):
 
 
 def column(page, heading):
-    """What stands below ``heading`` in the first table of the paper, from the top."""
+    """Return the cells below ``heading`` in the first table of the paper, from the top."""
     return page.evaluate(
         """heading => {
             const table = document.querySelector(".exhibit table");
