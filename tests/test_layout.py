@@ -24,7 +24,7 @@ CROSS_CUTTING = {
     *("data/test_load_dataset.py", "data/readers/test_images_files.py"),
     *("datasets/test_contract.py", "datasets/test_gemini.py"),
     *("datasets/test_images_datasets.py", "datasets/test_text_datasets.py"),
-    *("report/figures/test_partition_bars.py", "report/site/test_browser.py", "report/tables/test_columns.py"),
+    *("report/site/test_browser.py", "report/tables/test_columns.py"),
     *("report/tables/test_one_run.py", "report/tables/test_printed.py"),
     *("sweep/test_docs.py",),
     *("train/test_batch_norm.py", "train/test_data_by_seed.py", "train/test_determinism.py"),
