@@ -442,7 +442,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, bench_data: Path, trained: dict[str, 
         return trained[str(form)]
 
     monkeypatch.setattr(engine, "run", run)
-    monkeypatch.setattr(engine, "choose", stacked)
+    monkeypatch.setattr(engine, "select_path", stacked)
     monkeypatch.setattr(training, "load_dataset", load)
     monkeypatch.setattr(training, "_loaded", training.RecentCache())
     monkeypatch.setattr(running, "dataset_metadata", lambda name, root, given: Metadata.of(load(name, root, **given)))
