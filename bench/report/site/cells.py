@@ -35,7 +35,7 @@ def cells_by_client(table: Table) -> list[tuple[ShownCell, list[ShownCell]]]:
 def caption(table: Table, of: Literal["all", "clients"] = "all") -> str:
     """Return a sentence that says what a table's numbers are, or those of its single "clients"."""
     spec = table.spec
-    metric = " or ".join(dict.fromkeys(spec.metric_of(row) for row in spec.rows))
+    metric = " or ".join(dict.fromkeys(spec.metric_of(row).replace("_", " ") for row in spec.rows))
     what = {
         "mean": metric,
         "fairness": f"variance of {metric} over clients, lower is fairer,",
