@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import ray
@@ -40,9 +40,9 @@ def cluster():
     machines = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")  # otherwise a cluster of this machine would ask for a token
-        cluster = Cluster(initialize_head=True, head_node_args={**machines, "include_dashboard": False})
-        second = cluster.add_node(**machines)
-        yield SimpleNamespace(address=cluster.address, second=second, remove_node=cluster.remove_node)
+        cluster: Any = Cluster(initialize_head=True, head_node_args={**machines, "include_dashboard": False})
+        cluster.second = cluster.add_node(**machines)
+        yield cluster
         cluster.shutdown()
 
 
