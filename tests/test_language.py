@@ -61,6 +61,9 @@ BANNED = {
     r"lies there|lies where|lie where": "is in",
     r"memory fetched ahead|sums in registers": "say what changes for the user",
 }
+ADVICE = list(BANNED.values())
+PHRASES = [rf"(?P<p{number}>{phrase})".replace(" ", r"[\s#>*]+") for number, phrase in enumerate(BANNED)]
+PATTERN = re.compile(rf"(?<![\w-])(?:{'|'.join(PHRASES)})(?![\w-])", re.IGNORECASE)
 # "Whether" is left out: it describes truth values.
 FIRST_WORDS = ("What", "How", "Which", "Who", "Where", "Why")
 
@@ -78,10 +81,9 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def hits(text: str) -> Iterator[tuple[int, str, str]]:
     """Line number, matched text and advice for each banned phrase in ``text``."""
-    for phrase, advice in BANNED.items():
-        pattern = phrase.replace(" ", r"[\s#>*]+")
-        for match in re.finditer(rf"(?<![\w-])(?:{pattern})(?![\w-])", text, re.IGNORECASE):
-            yield text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()), advice
+    for match in PATTERN.finditer(text):
+        advice = ADVICE[int(str(match.lastgroup)[1:])]
+        yield text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()), advice
 
 
 @pytest.mark.parametrize(
