@@ -161,7 +161,7 @@ def test_models_begin_from_the_vectors_of_the_tokens_in_use(tmp_path: Path, name
     torch.testing.assert_close(weight[1:].norm(dim=1), torch.ones(3))
     assert not weight[0].any()
     assert weight.requires_grad
-    with pytest.raises(SpecError, match="the embeddings are 2 wide, the model 768; give it that width"):
+    with pytest.raises(SpecError, match="the model has width 768, its embeddings 2"):
         build_model("player_text", federation)
     with pytest.raises(SpecError, match="model logistic looks up no tokens: leave out the option embeddings"):
         build_model("logistic", federation)
