@@ -200,6 +200,18 @@ BAD = {
         'tables = ["mine/frst"]',
         "figures[0].tables: unknown name 'mine/frst': did you mean 'mine/first'?",
     ),
+    "unknown key of a figure": (
+        'title = "The same',
+        'titel = "The same',
+        "figures[0].titel: unknown key: did you mean 'title'?",
+    ),
+    "key of a figure missing": ('tables = ["mine/first"]', "", "figures[0].tables: missing; this key is needed"),
+    "figure's tables no list": (
+        'tables = ["mine/first"]',
+        'tables = "mine/first"',
+        'figures[0].tables: expected a list, got "mine/first"; write tables = ["mine/first"]',
+    ),
+    "kind of a figure missing": ('kind = "bars"', "", "figures[0].kind: missing; this key is needed"),
     "figure of an unknown kind": ('kind = "bars"', 'kind = "pie"', 'figures[0].kind: expected "bars"'),
 }
 
