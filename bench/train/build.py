@@ -32,8 +32,8 @@ def build_model(
     shape = tuple(_first(federation, own).shape[1:])
     try:
         module: nn.Module = make(shape, outputs.output_size(federation, own), **(options or {}))
-    except SilobenchError:
-        raise
+    except SilobenchError as error:
+        raise SpecError(f"{federation.name}: {error}") from error
     except Exception as error:  # whatever a factory raises
         raise SpecError(outputs.mismatch(name, federation, shape, error)) from error
     if federation.embeddings is not None:

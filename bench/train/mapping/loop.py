@@ -71,7 +71,7 @@ class Loop(Mapper):
         def ordered(state: Any, *rest: Any) -> Any:
             return in_order(state, step(index[2])(state, *rest))
 
-        return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments, onward=True)
+        return self._capture((name, self.variants[index[2]]), lambda: ordered, arguments, iterated=True)
 
     def loss(
         self, hook: HookOf, axes: Sequence[str], grids: Sequence[Grid], source: SampleSource,

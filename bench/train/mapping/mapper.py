@@ -145,11 +145,11 @@ class Mapper(ABC):
         traces = [captured for key, captured in self._captured.items() if key[0][0] == name]
         return max(traces, key=lambda captured: captured.operations)
 
-    def _capture(self, name: Any, hook: Callable[[], Hook], arguments: Any, onward: bool = False) -> Captured:
+    def _capture(self, name: Any, hook: Callable[[], Hook], arguments: Any, iterated: bool = False) -> Captured:
         leaves, structure = pytree.tree_flatten(arguments)
         signature = (name, structure, tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in leaves))
         if signature not in self._captured:
-            self._captured[signature] = Captured(hook(), *arguments, onward=onward)
+            self._captured[signature] = Captured(hook(), *arguments, iterated=iterated)
         return self._captured[signature]
 
 

@@ -71,7 +71,7 @@ class Stack(Mapper):
             return in_order(state, after, lambda old, new: torch.where(active, new, old) if ragged else new)
 
         axes = ["HSC", *axes, "SC", "SC", "SC", "SC", "", "SC"]
-        return self._capture((name, ragged), lambda: _vmapped(masked, axes, "HSC"), arguments, onward=True)
+        return self._capture((name, ragged), lambda: _vmapped(masked, axes, "HSC"), arguments, iterated=True)
 
     def loss(
         self, hook: HookOf, axes: Sequence[str], grids: Sequence[Grid], source: SampleSource,

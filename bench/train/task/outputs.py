@@ -64,20 +64,22 @@ def check_output(model: Model, name: str, federation: Federation, client: Client
     that no seed decides.
     """
     places = client.train.y.shape[2:] if federation.task == "segmentation" else ()
-    expected = (len(x), output_size(federation, client), *places)
     check_vocabulary(model, federation, x)
-    try:
-        with torch.no_grad():
-            found = tuple(model(model.initial, x).output.shape)
-    except SilobenchError:
-        raise
-    except Exception as error:  # whatever a user's module raises
-        raise SpecError(mismatch(name, federation, x.shape[1:], error)) from error
-    if found != expected:
-        raise SpecError(
-            f"model {name}: its output for {len(x)} samples has shape {found}; "
-            f"the {federation.task} task of {federation.name} needs {expected}"
-        )
+    for part in (x, x[:1]):  # a model that squeezes its output fails for one sample only
+        expected = (len(part), output_size(federation, client), *places)
+        try:
+            with torch.no_grad():
+                found = tuple(model(model.initial, part).output.shape)
+        except SilobenchError:
+            raise
+        except Exception as error:  # whatever a user's module raises
+            raise SpecError(mismatch(name, federation, x.shape[1:], error)) from error
+        if found != expected:
+            samples = "1 sample" if len(part) == 1 else f"{len(part)} samples"
+            raise SpecError(
+                f"model {name}: its output for {samples} has shape {found}; "
+                f"the {federation.task} task of {federation.name} needs {expected}"
+            )
     try:
         model.check_buffers(x)
         drawn = own_draws(lambda: model(model.initial, x, torch.tensor(0)).output)

@@ -8,38 +8,25 @@ are dropped, and operations overwrite values that nothing reads again, because n
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from bench.train.trace.in_place import memory, same, write_over
-
-aten = torch.ops.aten
-_RESHAPES = {aten.view.default, aten._unsafe_view.default}
-_VIEWS = _RESHAPES | {aten.expand.default, aten.alias.default, aten.detach.default}
-# Called as methods of a tensor, these operations are dispatched in half the time.
-_METHODS = {
-    *("add", "sub", "mul", "div", "neg", "exp", "sqrt", "addcmul", "addcdiv", "lerp", "clone", "sum"),
-    *("add_", "sub_", "mul_", "div_", "neg_", "exp_", "sqrt_", "addcmul_", "addcdiv_", "lerp_"),
-    *("mm", "bmm", "addmm", "view", "expand", "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "unbind"),
-}
-_SHAPE_ONLY = {aten.ones_like.default, aten.zeros_like.default, aten.new_zeros.default}
+from bench.train.trace.recorder import LooksAtNumbersError, Recorder
 
 
 class Captured:
     """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with.
 
     A function that reads the numbers of its tensors (``item``, ``if x > 0``) is not traced and runs as written.
-    ``operations`` counts the operations of a call, ``written`` the numbers that they write. With ``onward`` the results
-    are the first argument of the next call, which may overwrite it; the caller must not use that argument again.
+    ``operations`` counts the operations of a call, ``written`` the numbers that they write. With ``iterated`` the
+    results are the first argument of the next call, which may overwrite it; the caller must not use it again.
     """
 
-    def __init__(self, function: Callable[..., Any], *example: Any, onward: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any], *example: Any, iterated: bool = False) -> None:
         leaves, self._arguments = pytree.tree_flatten(example)
         self._results: Any = None
 
@@ -50,8 +37,8 @@ class Captured:
         self.flat: Callable[..., Sequence[Tensor]] = flat
         self.operations, self.written = 1, 0
         try:
-            traced = trace(flat, leaves, onward)
-        except _LooksAtNumbersError:
+            traced = trace(flat, leaves, iterated)
+        except LooksAtNumbersError:
             return
         self.flat = traced.forward
         self.operations = sum(node.op in ("call_function", "call_method") for node in traced.graph.nodes)
@@ -63,22 +50,22 @@ class Captured:
             return pytree.tree_unflatten(self.flat(*leaves), self._results)
 
 
-def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor], onward: bool) -> fx.GraphModule:
+def trace(function: Callable[..., Sequence[Tensor]], arguments: Sequence[Tensor], iterated: bool) -> fx.GraphModule:
     """Return the operations of ``function(*arguments)`` as a graph with one placeholder per argument.
 
-    With ``onward`` they may overwrite the first arguments, which are the results of the previous call.
+    With ``iterated`` they may overwrite the first arguments, which are the results of the previous call.
     """
     # The recorder distinguishes tensors by object, so that a tensor given twice must become two.
     arguments = [argument.detach() for argument in arguments]
-    recorder = _Recorder(arguments)
+    recorder = Recorder(arguments)
     with torch.no_grad(), recorder:
         results = list(function(*arguments))
-    return recorder.finish(results, onward)
+    return recorder.finish(results, iterated)
 
 
 def last_operation(function: Callable[[], Tensor]) -> fx.Node:
     """Return the operation that produced the function's result, with earlier operations as its inputs."""
-    recorder = _Recorder([])
+    recorder = Recorder([])
     with torch.no_grad(), recorder:
         result = function()
     return recorder.node(result)
@@ -86,7 +73,7 @@ def last_operation(function: Callable[[], Tensor]) -> fx.Node:
 
 def own_draws(function: Callable[[], Tensor]) -> list[str]:
     """Return the names of the function's operations that draw from torch's global generator."""
-    recorder = _Recorder([])
+    recorder = Recorder([])
     with torch.no_grad(), recorder:
         function()
     return sorted({str(node.target) for node in recorder.graph.nodes if _draws(node)})
@@ -100,154 +87,3 @@ def _draws(node: fx.Node) -> bool:
     arguments = {each.name: each.default_value for each in operation._schema.arguments}
     given = dict(zip(arguments, node.args, strict=False)) | node.kwargs
     return bool((arguments | given).get("dropout_p", True))
-
-
-class _LooksAtNumbersError(RuntimeError):
-    """The function turned a tensor into a Python number, which a trace cannot replay."""
-
-
-class _Recorder(TorchDispatchMode):
-    """Records every operation, and for every tensor the operation or argument that it came from."""
-
-    def __init__(self, arguments: Sequence[Tensor]) -> None:
-        super().__init__()
-        self.root = torch.nn.Module()
-        self.graph = fx.Graph()
-        self.values: dict[fx.Node, Tensor] = {}
-        self.nodes: dict[int, fx.Node] = {}
-        self.kept: list[Tensor] = []  # kept alive with the recorder, so that no id is reused
-        self.varying: set[fx.Node] = set()  # nodes that depend on arguments or on random numbers
-        # Memory of tensors from outside the function, of tensors changed in place, and of tensors whose content varies.
-        self.outside: set[int] = set()
-        self.changed: set[int] = set()
-        self.unsettled: set[int] = set()
-        for number, argument in enumerate(arguments):
-            self._name(argument, self.graph.placeholder(f"argument_{number}"), varies=True)
-
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        named_args, named_kwargs = pytree.tree_map_only(Tensor, self.node, (args, kwargs))
-        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        random = torch.Tag.nondeterministic_seeded in operation.tags
-        varies = random or (operation not in _SHAPE_ONLY and any(self._varies(each) for each in tensors))
-        if operation is aten._local_scalar_dense.default and varies:
-            raise _LooksAtNumbersError
-        if operation._schema.is_mutable:
-            changing = {memory(each) for each in _written(operation, args, kwargs)}
-            self.changed |= changing
-            if varies or changing & self.outside:
-                self.unsettled |= changing
-        result = operation(*args, **kwargs)
-        if not isinstance(result, Tensor | list | tuple):
-            return result
-        source = self.nodes[id(args[0])] if args and isinstance(args[0], Tensor) else None
-        if source is not None and isinstance(result, Tensor) and operation in _VIEWS and same(args[0], result):
-            self._name(result, source, varies)
-            return result
-        if source is not None and operation in _RESHAPES and source.target in _RESHAPES:
-            origin = source.all_input_nodes[0]
-            if self.values[origin].is_contiguous():
-                named_args = (origin, *named_args[1:])
-        node = self.graph.call_function(operation, tuple(named_args), named_kwargs)
-        if isinstance(result, Tensor):
-            self._name(result, node, varies)
-        else:
-            for place, each in enumerate(result):
-                if isinstance(each, Tensor):
-                    self._name(each, self.graph.call_function(operator.getitem, (node, place)), varies)
-        return result
-
-    def finish(self, results: Sequence[Tensor], onward: bool) -> fx.GraphModule:
-        self.graph.output([self.node(result) for result in results])
-        lost = self._lost(results) if onward else set()
-        for node in list(self.graph.nodes):
-            if self._settled(node) and not all(self._settled(user) for user in node.users):
-                with self.graph.inserting_before(node):
-                    node.replace_all_uses_with(self._constant(self.values[node]))
-        self._take_parts()
-        self.graph.eliminate_dead_code(is_impure_node=_has_effects)
-        write_over(self.graph, self.values, self._kept() - lost)
-        written = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
-        for node in self.graph.nodes:
-            if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _METHODS:
-                node.op, node.target = "call_method", node.target._opname
-        traced = fx.GraphModule(self.root, self.graph)
-        traced.meta["written"] = written
-        return traced
-
-    def _take_parts(self) -> None:
-        """Pass to kernels with an argument ``parts`` the tensors that would be concatenated only for them."""
-        for node in list(self.graph.nodes):
-            if not isinstance(node.target, torch._ops.OpOverload):
-                continue
-            for place, argument in enumerate(node.target._schema.arguments):
-                if argument.name != "parts" or [each.target for each in node.args[place]] != [aten.cat.default]:
-                    continue
-                parts = node.args[place][0].args[0]
-                if not any(memory(self.values[part]) in self.changed for part in parts):
-                    node.update_arg(place, parts)
-
-    def _writes(self, node: fx.Node) -> bool:
-        """Return whether the node is an operation that writes a tensor, not a view."""
-        if node not in self.values or not isinstance(node.target, torch._ops.OpOverload):
-            return False
-        return node.target._schema.is_mutable or not any(each.alias_info for each in node.target._schema.returns)
-
-    def _kept(self) -> set[int]:
-        """Return the memory that a call must not change: of arguments, and of values not computed in every call."""
-        fixed = (value for node, value in self.values.items() if node not in self.varying or node.op == "placeholder")
-        return self.outside.union(map(memory, fixed))
-
-    def _lost(self, results: Sequence[Tensor]) -> set[int]:
-        """Return the memory of arguments that are results of the previous call and that nothing else shares."""
-        placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
-        arguments = [memory(self.values[node]) for node in placeholders]
-        places, given, found = [memory(result) for result in results], self.outside.union(arguments), set()
-        for result, place, node, before in zip(results, places, placeholders, arguments, strict=False):
-            own = place == before or (place not in given and self._varies(result))
-            if own and places.count(place) == 1 and same(result, self.values[node]):
-                found.add(before)
-        return found
-
-    def _name(self, tensor: Tensor, node: fx.Node, varies: bool) -> None:
-        self.kept.append(tensor)
-        self.nodes[id(tensor)] = node
-        self.values.setdefault(node, tensor)
-        if varies:
-            self.varying.add(node)
-
-    def node(self, tensor: Tensor) -> fx.Node:
-        if id(tensor) not in self.nodes:
-            self.outside.add(memory(tensor))
-            self._name(tensor, self._constant(tensor), varies=False)
-        return self.nodes[id(tensor)]
-
-    def _constant(self, tensor: Tensor) -> fx.Node:
-        name = f"constant_{len(self.graph.nodes)}"
-        self.root.register_buffer(name, tensor.detach())
-        return self.graph.get_attr(name)
-
-    def _varies(self, tensor: Tensor) -> bool:
-        return self.nodes[id(tensor)] in self.varying or (bool(self.unsettled) and memory(tensor) in self.unsettled)
-
-    def _settled(self, node: fx.Node) -> bool:
-        """Return whether a computed node has the same value in every call and is never changed in place."""
-        return (
-            node.op == "call_function"
-            and node in self.values
-            and node not in self.varying
-            and memory(self.values[node]) not in self.changed
-        )
-
-
-def _written(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
-    """Return the tensors among the arguments that the operation changes in place."""
-    given = {**dict(zip((each.name for each in operation._schema.arguments), args, strict=False)), **kwargs}
-    writes = [each.name for each in operation._schema.arguments if each.alias_info and each.alias_info.is_write]
-    return [each for each in pytree.tree_leaves([given.get(name) for name in writes]) if isinstance(each, Tensor)]
-
-
-def _has_effects(node: fx.Node) -> bool:
-    if node.op in ("placeholder", "output"):
-        return True
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from bench.models.functional import Model
 from bench.models.tabular import logistic, mlp
-from bench.train.build import build_model
 from bench.train.task import losses, outputs
 from bench.types import Client, Federation, SpecError, Split
 from tests.train.toy import federation
@@ -66,6 +65,20 @@ def test_an_output_that_does_not_fit_the_task_is_refused(kind: str, module: nn.M
     fed = federation(kind)
     with pytest.raises(SpecError, match=f"for 2 samples has shape {shape}; the {kind} task of toy needs"):
         outputs.check_output(Model(module), "net", fed, fed.clients[0], fed.clients[0].train.x[:2])
+
+
+def test_an_output_that_loses_an_axis_for_one_sample_is_refused() -> None:
+    class Squeezing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(13, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).squeeze()
+
+    fed = federation("multiclass")
+    with pytest.raises(SpecError, match=r"its output for 1 sample has shape \(3,\); .* needs \(1, 3\)"):
+        outputs.check_output(Model(Squeezing()), "net", fed, fed.clients[0], fed.clients[0].train.x[:2])
 
 
 def test_inputs_that_the_model_does_not_take_are_refused_in_one_line() -> None:
@@ -224,8 +237,3 @@ def test_a_model_with_random_draws_of_its_own_is_refused():
     fed = federation()
     with pytest.raises(SpecError, match=r"draws random numbers that no seed decides \(aten"):
         outputs.check_output(Model(Own()), "net", fed, fed.clients[0], fed.clients[0].train.x[:2])
-
-
-def test_a_factory_that_fails_names_model_data_set_and_shape() -> None:
-    with pytest.raises(SpecError, match=r"^model cnn does not fit toy, whose samples have shape \(13,\): not enough"):
-        build_model("cnn", federation())

@@ -228,7 +228,7 @@ def test_programs_drawn_at_random(seed: int) -> None:
 def assert_goes_on(step: Callable[..., list[Tensor]], state: list[Tensor], *fixed: Tensor, steps: int = 5) -> Captured:
     """Compare a captured step that may overwrite its state with the plain step; other tensors must not change."""
     kept = [each.clone() for each in fixed]
-    captured = Captured(step, [each.clone() for each in state], *fixed, onward=True)
+    captured = Captured(step, [each.clone() for each in state], *fixed, iterated=True)
     found, expected = [each.clone() for each in state], state
     for _ in range(steps):
         found, expected = captured(found, *fixed), step(expected, *fixed)
