@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Site, Tree, mean, searchable
-from bench.models.layers import cumulative_sensitivity
+from bench.algorithms.layers import cumulative_sensitivity
 from bench.registry import Allowed, register
 
 

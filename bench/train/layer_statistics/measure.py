@@ -13,8 +13,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from bench.algorithms.layers import trained_weights
 from bench.models.functional import Model
-from bench.models.layers import trained_weights
 from bench.train.layer_statistics import statistics
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch

@@ -1,7 +1,7 @@
 """Statistics of a model's gradients, curvature and representations, layer by layer.
 
 Each definition names its source. A ``loss`` is a function of the weights w (d,), for example
-``lambda w: criterion(model(w, x).output, y).mean()``. L is the number of layers (:mod:`bench.models.layers`).
+``lambda w: criterion(model(w, x).output, y).mean()``. L is the number of layers (:mod:`bench.algorithms.layers`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, vjp
 
-from bench.models import layers
+from bench.algorithms import layers
 from bench.models.functional import Model
 from bench.rng import bits
 from bench.types import SpecError
@@ -35,7 +35,7 @@ def gradient(model: Model, loss: Loss, w: Tensor) -> Tensor:
 
 
 def sensitivity(model: Model, loss: Loss, w: Tensor) -> Tensor:
-    """Return the sensitivity (L,) of all layers up to each layer (:func:`bench.models.layers.cumulative_sensitivity`).
+    """Return the cumulative sensitivity (L,) of the layers (:func:`bench.algorithms.layers.cumulative_sensitivity`).
 
     Source: Elhussein and Gürsoy (2025), equation 2.
     """
@@ -58,7 +58,7 @@ def hessian_trace(model: Model, loss: Loss, w: Tensor, *, probes: int, key: int)
     Source: Hutchinson (1990). The estimate is the mean, over ``probes`` vectors v of random signs drawn by ``key``, of
     v (H v) summed over each layer. Its standard error is the standard deviation over sqrt(probes). Raises
     :class:`SpecError` for fewer than two probes. Elhussein and Gürsoy (2025, equation A.2) divide the trace by n_l
-    (:func:`bench.models.layers.trained_weights`).
+    (:func:`bench.algorithms.layers.trained_weights`).
     """
     if probes < 2:
         raise SpecError(f"hessian_trace: probes = {probes}: a standard error needs at least 2")

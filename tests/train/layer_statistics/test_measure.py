@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from bench.algorithms.layers import trained_weights
 from bench.models.functional import Model
-from bench.models.layers import trained_weights
 from bench.train import engine
 from bench.train.layer_statistics import statistics
 from bench.types import Budget, SpecError
