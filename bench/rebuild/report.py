@@ -18,9 +18,9 @@ from bench.report.site.content import Exhibit, without_profile
 from bench.report.site.document import write
 from bench.report.tables import render
 from bench.report.tables.table import Table
-from bench.spec import Joined, joint
+from bench.spec import Joined, joint, profile_names
 from bench.sweep.store import Store
-from bench.types import SilobenchError
+from bench.types import SilobenchError, SpecError, nearest
 
 if TYPE_CHECKING:
     pass
@@ -37,8 +37,12 @@ def rebuild(
 
     Joint tables go below ``out``; they are made when all of their columns are. ``profiles`` None means all. Data sets
     without raw files, and those of published records, are described by the records. Return False if a cell is missing
-    or diverged.
+    or diverged; raise :class:`SpecError` for a profile that no study has.
     """
+    known = {profile for each in sets for file in each.files() for profile in profile_names(file)}
+    for profile in profiles or ():
+        if profile not in known:
+            raise SpecError(f"no study has a profile {profile!r}: {nearest(profile, known)}")
     with downloads_forbidden("a report"):
         collection = _Collection(data)
         for each in sets:

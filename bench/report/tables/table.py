@@ -129,8 +129,8 @@ class Cell:
 class Table:
     """The cells of a :class:`TableSpec` in row order, each "all" cell followed by those of the single clients.
 
-    ``foot`` says how the numbers came about, ``clients`` are the names behind the client numbers. ``partial`` tables
-    are averaged and ranked over what is there.
+    ``footnotes`` say how the numbers were computed; ``clients`` are the names of the clients by number. A ``partial``
+    table is averaged and ranked over the available columns.
     """
 
     spec: TableSpec
@@ -142,14 +142,14 @@ class Table:
 
     @property
     def title(self) -> str:
-        """The spec's title, marked where numbers are synthetic, of a profile, partial, or picked by test samples."""
+        """The title, marked if numbers are synthetic, of a profile, partial, or selected by test samples."""
         title = titled(self.spec.title, self.synthetic, self.spec.profile)
         if self.partial:
             title = f"PARTIAL: {title}"
         return f"{title} (oracle)" if self.checkpoints == (ORACLE,) else title
 
     def cell(self, method: str, checkpoint: str, client: str = "all") -> Cell | None:
-        """The cell at this place; None where the row does not show the checkpoint."""
+        """Return the cell at this place; None if the row does not show the checkpoint."""
         wanted = (method, checkpoint, client)
         return next((cell for cell in self.cells if (cell.method, cell.checkpoint, cell.client) == wanted), None)
 
@@ -160,7 +160,7 @@ class Table:
 
     @property
     def shown(self) -> tuple[Cell, ...]:
-        """The cells that have a place of their own: those over all clients, and all where clients are columns."""
+        """The cells that the table displays: those over all clients, or all cells if clients are columns."""
         return self.cells if self.spec.columns == "clients" else self.overall
 
     @property
@@ -182,7 +182,7 @@ class Table:
         return tuple(cell for cell in self.shown if cell.state in ("missing", "diverged"))
 
     def frame(self) -> pd.DataFrame:
-        """All cells, unrounded, in the columns of the csv."""
+        """Return all cells, unrounded, in the columns of the csv."""
         import pandas as pd
 
         shared = {"table": self.spec.id, "dataset": self.spec.dataset, "metric": self.spec.metric}
@@ -191,6 +191,6 @@ class Table:
 
 
 def titled(title: str, synthetic: bool, profile: str = PAPER) -> str:
-    """``title``, saying so over numbers of a synthetic stand-in, or of another profile than the paper's."""
+    """Return ``title``, marked for synthetic data and for another profile than the paper's."""
     title = title if profile == PAPER else f"{title} ({profile} profile)"
     return f"SYNTHETIC DATA: {title}" if synthetic else title
