@@ -77,20 +77,17 @@ def flags(algorithm: str) -> Mapping[str, Any]:
     return declaration("algorithms", algorithm).flags
 
 
-def check_options(kind: Kind, name: str, given: Mapping[str, Any], where: str = "") -> None:
-    """Raise :class:`SpecError`, beginning with ``where``, for an unknown option and for a value that is not allowed."""
+def check_options(kind: Kind, name: str, given: Mapping[str, Any]) -> None:
+    """Raise :class:`SpecError` for an unknown option and for a value that is not allowed."""
     known = declaration(kind, name).options
     for option, value in given.items():
-        prefix = f"{where}: " if where else ""
         if option not in known:
             names = options(kind, name)
             hint = nearest(option, names) if names else "it has none"
-            raise SpecError(f"{prefix}{SINGULAR[kind]} {name} has no option {option!r}: {hint}")
+            raise SpecError(f"{SINGULAR[kind]} {name} has no option {option!r}: {hint}")
         if known[option].searchable:
-            raise SpecError(
-                f"{prefix}{option} is a hyper-parameter of {name}, not an option; give it where lr is given"
-            )
-        known[option].allowed.check(f"{where}.{option}" if where else option, value)
+            raise SpecError(f"{option} is a hyper-parameter of {name}, not an option; give it where lr is given")
+        known[option].allowed.check(option, value)
 
 
 @cache
