@@ -7,9 +7,10 @@ from typing import Any
 
 from bench.spec.files.merge import PLACES, merged, table_of
 from bench.spec.sections.faults import StudyError
+from bench.spec.sections.study import DefaultsSection
 from bench.types import nearest
 
-KEYS = ("algorithm", "model", "grid", "range", "fixed")
+KEYS = tuple(DefaultsSection.model_fields)
 OF_STUDY = ("budget", "search", "data")
 
 

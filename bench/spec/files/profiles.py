@@ -11,10 +11,11 @@ from typing import Any
 
 from bench.spec.files.merge import merged
 from bench.spec.sections.faults import StudyError
+from bench.spec.sections.study import ProfileSection
 from bench.types import nearest
 
 PAPER = "paper"  # the file without a profile
-KEYS = ("seeds", "budget", "search", "data", "defaults", "methods")
+KEYS = tuple(ProfileSection.model_fields)
 
 
 def names(content: Mapping[str, Any]) -> list[str]:
