@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bench.algorithms.base import Site
 from bench.algorithms.fedlama import FedLAMA
 from bench.algorithms.fedlp import FedLP
 from bench.algorithms.pfedla import PFedLA, layer_weights, mix
@@ -157,10 +158,11 @@ def test_fedlp_averages_over_those_who_kept_a_layer() -> None:
 
 
 def site(module: nn.Module, **facts: Any) -> Any:
-    """The little of a site that hooks between local steps ask for."""
+    """Return the parts of a site that hooks between local steps use."""
 
     class Here:
         model = Model(module)
+        trained = Site.trained
 
     for name, value in facts.items():
         setattr(Here, name, value)
