@@ -68,7 +68,7 @@ def _chosen(used: Mapping[str, Chosen], names: Mapping[str, str]) -> str:
     common = set.intersection(*(set(_items(choice)) for choice in used.values()))
     own = {names[key]: _settings(set(_items(choice)) - common) for key, choice in used.items()}
     shared = [f"{_settings(common)} for all methods"] if common else []
-    chosen = "; ".join(shared + [f"{name} {text}" for name, text in own.items() if text]) or "none"
+    chosen = "; ".join(shared + [f"{name}: {text}" for name, text in own.items() if text]) or "none"
     return f"Selection rule: {', '.join(rules)}. Chosen settings: {chosen}."
 
 

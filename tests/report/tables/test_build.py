@@ -137,8 +137,8 @@ def test_footnotes_say_how_the_numbers_were_computed(choice):
     rows = (Row("FedAvg", "fedavg"), Row("FedProx", "fedprox"))
     foot = build(spec(*rows, notes=("Read the README.",)), chosen).footnotes
     assert foot[0] == (
-        "Selection rule: best-val. Chosen settings: weight_decay = 0.01 for all methods; FedAvg lr = 0.1; "
-        "FedProx lr = 0.001, mu = 0.1."
+        "Selection rule: best-val. Chosen settings: weight_decay = 0.01 for all methods; FedAvg: lr = 0.1; "
+        "FedProx: lr = 0.001, mu = 0.1."
     )
     assert "Seeds (FedAvg): 2021, 2022." in foot
     assert "Seeds (FedProx): 2021 to 2023." in foot
