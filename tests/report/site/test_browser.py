@@ -97,7 +97,7 @@ def folder(exhibit, by_client, chosen, tmp_path_factory):
     Image.new("RGB", (2100, 780), "white").save(place / "figure.png", dpi=(300, 300))
     rows = tuple(Row(name, key, checkpoints=("local",)) for name, key in zip(HOSTILE, chosen, strict=True))
     stranger = TableSpec(
-        id=f"x {HOSTILE[1]}",
+        id="x",
         title=HOSTILE[0],
         dataset=HOSTILE[2],
         metric="accuracy",
