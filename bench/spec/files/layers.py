@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.spec.files import profiles, toml
-from bench.spec.files.merge import merged
+from bench.spec.files.merge import id_of, merged
 from bench.spec.files.profiles import PAPER
 from bench.spec.sections.faults import StudyError
 from bench.types import SpecError
@@ -55,7 +55,7 @@ class Layers:
                 (layer, (where[0], number, *where[2:]))
                 for layer in self.layers
                 for number, own in enumerate(_list(layer.content.get(str(where[0]))))
-                if _id(own) == _id(entry)
+                if id_of(own) == id_of(entry)
             ]
         yield [(layer, where) for layer in self.layers]
 
@@ -116,14 +116,13 @@ def _named(content: Mapping[str, Any], below: Mapping[str, Any]) -> Mapping[str,
 
 
 def _profile(content: Mapping[str, Any], profile: str) -> Mapping[str, Any]:
-    return content.get("profiles", {}).get(profile, {})
+    return _table(_table(content.get("profiles")).get(profile))
 
 
 def _naming(layer: Layer, method: str | int) -> list[str]:
     """Return the keys of a layer's methods that are, or match, ``method``, and ``method`` itself."""
-    return [
-        key for key in [*reversed(layer.content.get("methods") or {}), str(method)] if fnmatchcase(str(method), key)
-    ]
+    own = reversed(_table(layer.content.get("methods")))
+    return [key for key in [*own, str(method)] if fnmatchcase(str(method), key)]
 
 
 def _depth(content: Any, where: Where) -> int:
@@ -140,5 +139,5 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _id(entry: Any) -> Any:
-    return entry.get("id") if isinstance(entry, dict) else None
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

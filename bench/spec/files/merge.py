@@ -33,6 +33,12 @@ def table_of(choice: Any) -> Any:
     return {"name": choice} if isinstance(choice, str) else choice
 
 
+def id_of(entry: Any) -> str | None:
+    """Return the id of a table or figure; None if it has none, or one that is not a text."""
+    name = entry.get("id") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def _laid(key: str, below: Any, above: Any) -> Any:
     if key in NAMED:
         return _choice(below, above)
@@ -56,9 +62,9 @@ def _choice(below: Any, above: Any) -> Any:
 
 def _entries(below: list[Any], above: list[Any]) -> list[Any]:
     made = list(below)
-    places = {entry["id"]: number for number, entry in enumerate(below) if "id" in _keys(entry)}
+    places = {name: number for number, entry in enumerate(below) if (name := id_of(entry)) is not None}
     for entry in above:
-        number = places.get(entry["id"]) if "id" in _keys(entry) else None
+        number = places.get(name) if (name := id_of(entry)) is not None else None
         if number is None:
             made.append(entry)
         else:

@@ -171,3 +171,24 @@ def test_a_method_may_drop_what_it_would_inherit(own):
     assert spec.read(own(text)).methods["apfl"].axes == {}
     with pytest.raises(SpecError, match=r"own.toml: methods.apfl.drop: 'mu' is no hyper-parameter of \[defaults\]"):
         spec.read(own(text.replace('["lr"]', '["mu"]')))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("[methods.apfl]", "[[tables]]\nid = [1]\n[methods.apfl]", "own.toml: tables[0].id: expected text"),
+        ("[methods.apfl]", "[methods.apfl]\ndrop = [[1]]", "own.toml: methods.apfl.drop: [1] is no hyper-parameter"),
+    ],
+)
+def test_keys_of_a_wrong_type_are_one_line(own, old, new, expected):
+    with pytest.raises(SpecError) as error:
+        spec.read(own(OWN.replace(old, new)))
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", ["methods = [1]", "methods = true", "profiles = 3", "profiles.short = 3"])
+def test_a_base_file_with_a_wrong_type_is_one_line(own, wrong):
+    """The study lays a table over it and has a fault of its own, whose file is searched."""
+    study = "extends = 'base.toml'\n[methods.fedavg]\n[profiles.short]\nseeds = [2]"
+    with pytest.raises(SpecError, match=r"own\.toml: methods\.fedavg\.model: missing"):
+        spec.read(own(study, f"title = 'T'\ndata = 'digits'\n{wrong}"), "short")
