@@ -195,7 +195,7 @@ def _check(where: str, split: Split, task: Task, classes: int) -> None:
 
 
 def described(text: str, **more: Any) -> Any:
-    """Return a field of a dataclass with a description; ``more`` are the arguments of :func:`dataclasses.field`."""
+    """Return a field of a dataclass with a description; ``more`` are the arguments of ``dataclasses.field``."""
     return field(metadata={"description": text}, **more)
 
 

@@ -1,11 +1,13 @@
-"""Markdown pages: links, paths and module names exist, and Python examples run."""
+"""Markdown pages and docstrings: links, paths and names exist, and Python examples run."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -16,9 +18,18 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 CARDS = [*sorted((ROOT / "datasets").glob("*.md")), *sorted((ROOT / "experiments").glob("*/README.md"))]
 FOLDERS = ("bench/", "datasets/", "experiments/", "results/", "scripts/", "tests/", "docs/")
 
+CODE = (ROOT / "bench", ROOT / "datasets", ROOT / "scripts")
+
 
 def relative(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
+
+
+def module(file: Path) -> str:
+    """Name of the module of a file; data sets are modules of a namespace package."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    parts = ("bench", "_datasets", *parts[1:]) if parts[0] == "datasets" else parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 def words(file: Path) -> list[str]:
@@ -33,7 +44,7 @@ def test_relative_links_lead_to_files(file):
     assert missing == []
 
 
-@pytest.mark.parametrize("file", PAGES, ids=relative)
+@pytest.mark.parametrize("file", [*PAGES, *CARDS], ids=relative)
 def test_paths_exist(file):
     generated = ("results/tables", "results/report", "results/runs", "bench/_")  # in a wheel or after a run
     named = [word for word in words(file) if word.startswith(FOLDERS) and not re.search(r"[<>*{]", word)]
@@ -44,6 +55,44 @@ def test_paths_exist(file):
 def test_module_names_resolve(file):
     for name in (word for word in words(file) if re.fullmatch(r"bench(\.\w+)+", word)):
         resolve_name(name)
+
+
+def defined(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names that a module defines or imports, and as pairs the members of its classes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name, body=body):
+                yield "", name
+                for member in body:
+                    match member:
+                        case ast.FunctionDef(name=own) | ast.AnnAssign(target=ast.Name(id=own)):
+                            yield name, own
+                        case ast.Assign(targets=targets):
+                            yield from ((name, target.id) for target in targets if isinstance(target, ast.Name))
+            case ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield "", name
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from (("", alias.asname or alias.name) for alias in names)
+
+
+def test_references_in_docstrings_resolve():
+    """Names in roles such as :func:`name` are of the module or of core types, or are given with their module."""
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for folder in CODE for file in folder.rglob("*.py")}
+    modules = {module(file): set(defined(tree)) for file, tree in trees.items()}
+    members = set().union(*modules.values())
+    missing = []
+    for file, tree in trees.items():
+        local = modules[module(file)] | modules["bench.types"]
+        for node in ast.walk(tree):
+            documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            for reference in re.findall(r":[a-z]+:`([\w.]+)`", (ast.get_docstring(node) or "") if documented else ""):
+                home, _, name = reference.rpartition(".")
+                place, _, owner = home.rpartition(".")
+                found = name in {own for _, own in local} if not home else ("", name) in modules.get(home, ())
+                of_class = (owner, name) in members and ("", owner) in (modules.get(place, ()) if place else local)
+                if not (found or of_class or reference in modules):
+                    missing.append(f"{relative(file)}: {reference}")
+    assert missing == []
 
 
 def test_readme_example_runs(tmp_path):

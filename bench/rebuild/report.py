@@ -6,7 +6,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.data.files.locate import downloads_forbidden
 from bench.rebuild.collect import FilledStudy, filled
@@ -21,9 +20,6 @@ from bench.report.tables.table import Table
 from bench.spec import Joined, joint, profile_names
 from bench.sweep.store import Store
 from bench.types import SilobenchError, SpecError, nearest
-
-if TYPE_CHECKING:
-    pass
 
 
 def rebuild(

@@ -1,1 +1,1 @@
-"""The engine: a run batch of runs (settings x seeds x clients) trained as one batched program."""
+"""The engine: the runs of a run batch (settings x seeds x clients), trained as one batched program."""

@@ -62,7 +62,10 @@ class RunState:
         return RunState(clients, received, self.trained.of(mapper, settings), self.rounds)
 
     def parts(self) -> tuple[Tree, dict[str, Any]]:
-        """Return a tree of tensors and metadata (plain containers) from which :meth:`Rounds.resumed` continues."""
+        """Return a tree of tensors and metadata (plain containers).
+
+        Training continues from them with :meth:`bench.train.rounds.Rounds.resumed`.
+        """
         trained = self.trained
         tree = {"clients": self.clients, "server": trained.server, "best": trained.best}
         tree |= {"communication": trained.communication, "checkpoints": trained.checkpoints}
