@@ -148,7 +148,7 @@ def test_r18_the_first_signal_finishes_running_batches_and_stops(tmp_path, uncut
     with begun(tmp_path, "--seconds", "0.6", "--workers", workers) as process:
         until_it_trains(tmp_path)
         process.send_signal(number)
-        assert process.wait(30) == 130
+        assert process.wait(120) == 130
     kept = len(costs(tmp_path))
     print(f"\nR18: {number.name}, {workers} workers: {kept} run batches finished, then stopped")
     assert 1 <= kept <= 2
@@ -165,10 +165,10 @@ def test_r18_the_second_signal_stops_immediately_and_leaves_no_process(tmp_path,
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 131
+        assert process.wait(120) == 131
     print(f"\nR18: stopped {time.monotonic() - begin:.1f} s after being asked twice")
     assert active_leases(Store(tmp_path)) == []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert members(process.pid) == []
@@ -190,7 +190,7 @@ def members(group: int) -> list[int]:
 def test_workers_exit_after_their_parent_was_killed(tmp_path):
     with begun(tmp_path, "--seconds", "60", "--workers", "2") as process:
         until_it_trains(tmp_path)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert members(process.pid) == []
