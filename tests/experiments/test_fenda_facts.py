@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import tomllib
+from dataclasses import asdict
 
 import pandas as pd
 import pytest
 
-from bench import registry
+from bench import registry, spec
 
 FOLDER = registry.folder("experiments") / "fenda"
 PAPER = tomllib.loads((FOLDER / "paper.toml").read_text(encoding="utf-8"))
-HEART = tomllib.loads((FOLDER / "heart.toml").read_text(encoding="utf-8"))
+HEART = spec.read(FOLDER / "heart.toml")
 PRINTED = pd.read_csv(FOLDER / PAPER["printed"], dtype={"table": str, "client": str})
 CELL = ["table", "dataset", "metric", "method", "checkpoint", "client"]
 
@@ -25,6 +26,10 @@ def powers_of_ten(largest: float, smallest: float) -> list[float]:
 
 def grid(tuned: dict[str, dict]) -> dict[str, list[float]]:
     return {name: powers_of_ten(*entry["range"]) for name, entry in tuned.items()}
+
+
+def searched(method: str) -> dict[str, list[float]]:
+    return {name: list(values) for name, values in HEART.methods[method].axes.items()}
 
 
 def settings(grid: dict[str, list[float]]) -> int:
@@ -99,26 +104,27 @@ def test_number_of_settings_searched(dataset, total):
 
 def test_study_searches_the_printed_grids():
     for method, tuned in PAPER["table5"]["fed_heart_disease"].items():
-        assert HEART["methods"][method]["grid"] == grid(tuned), method
+        assert searched(method) == grid(tuned), method
 
 
 def test_study_searches_157_settings_with_the_methods_of_the_later_version():
     later = ("moon", "fedper", "perfcl")
     first = tuple(PAPER["table5"]["fed_heart_disease"])
-    assert sum(settings(HEART["methods"][method]["grid"]) for method in first + later) == 157
+    assert sum(settings(searched(method)) for method in first + later) == 157
 
 
 def test_large_models_search_the_grids_of_the_small_ones():
     for method in ("fedavg", "fedadam", "fedprox", "scaffold"):
-        assert HEART["methods"][f"{method}_large"]["grid"] == HEART["methods"][method]["grid"]
+        assert searched(f"{method}_large") == searched(method)
 
 
 def test_study_trains_as_the_paper_says():
     training = PAPER["training"]
     printed = {key: training[key] for key in ("optimizer", "validation")} | training["fed_heart_disease"]
     printed.pop("metric")
-    assert HEART["budget"] == printed
-    assert len(HEART["seeds"]) == training["runs"]
+    budget = asdict(HEART.methods["fedavg"].budget)
+    assert {key: budget[key] for key in printed} == printed
+    assert len(HEART.seeds) == training["runs"]
 
 
 def test_sizes_of_tables_6_and_8():
@@ -140,8 +146,8 @@ def test_parameters_of_table_9_on_fed_heart_disease():
 
 
 def parameters(method: str) -> int:
-    options = dict(HEART["methods"][method]["model"])
-    model = registry.load("models", options.pop("name"))((13,), 1, **options)
+    chosen = HEART.methods[method].model
+    model = registry.load("models", chosen.name)((13,), 1, **chosen.options)
     return sum(weight.numel() for weight in model.parameters())
 
 

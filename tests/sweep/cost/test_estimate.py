@@ -32,7 +32,10 @@ SAMPLES = (12, 9)  # of each client, two and one of them held out
 
 def federation() -> Federation:
     return Federation.from_arrays(
-        {f"client {n}": {"x": [[i / n] for i in range(n)], "y": [i % 2 for i in range(n)]} for n in SAMPLES}
+        {
+            f"client {n}": {"train": ([[i / n] for i in range(n)], [i % 2 for i in range(n)]), "test": ([[0.0]], [0])}
+            for n in SAMPLES
+        }
     )
 
 
