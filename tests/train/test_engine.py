@@ -59,7 +59,8 @@ OPTIONS = {"global_layers": {"layers": ("head",)}}  # the default names layers o
 
 
 @pytest.mark.parametrize(("algorithm", "case"), [
-    (algorithm, case) for algorithm in ALGORITHMS for case in TASKS
+    pytest.param(algorithm, case, marks=[] if case == "multi-class" else pytest.mark.slow)
+    for algorithm in ALGORITHMS for case in TASKS
     if case != "logistic" or algorithm not in NEEDS_A_BASE
 ])  # fmt: skip
 def test_stacked_and_looped_runs_agree(algorithm: str, case: str) -> None:
