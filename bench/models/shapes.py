@@ -13,5 +13,6 @@ def image(model: str, inputs: tuple[int, ...], smallest: int = 1) -> tuple[int, 
     if len(inputs) != 3:
         raise SpecError(f"{model} takes images (channels, height, width), not inputs of shape {inputs}")
     if min(inputs[1:]) < smallest:
-        raise SpecError(f"{model} takes images of at least {smallest} x {smallest} pixels, not {inputs[1:]}")
+        pixels = " x ".join(map(str, inputs[1:]))
+        raise SpecError(f"{model} takes images of at least {smallest} x {smallest} pixels, not {pixels}")
     return inputs[0], inputs[1], inputs[2]
