@@ -101,7 +101,7 @@ def _checkpoint_rules(given: Any, federation: Federation, budget: Budget) -> tup
         raise SpecError(f"checkpoint = {given!r}: expected at least one of {', '.join(CHECKPOINTS)}")
     for rule in rules:
         if rule not in CHECKPOINTS:
-            raise SpecError(f"unknown checkpoint rule {rule!r}: {nearest(str(rule), CHECKPOINTS)}")
+            raise SpecError(f"unknown checkpoint rule {rule!r}: {nearest(rule, CHECKPOINTS)}")
     share = budget.validation * sum(len(client.train) for client in federation.clients)
     held_out = share >= 1 or any(client.validation for client in federation.clients)
     needing = [rule for rule in rules if rule != "latest"]

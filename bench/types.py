@@ -42,10 +42,10 @@ class SpecError(SilobenchError):
     """A request (study file, command or call) asks for something unknown or something that cannot be run."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """Return a hint for an unknown ``name``: the closest known one, or the first known ones if none is close."""
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(str(name), known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     more = f" and {len(known) - KNOWN_SHOWN} more" if len(known) > KNOWN_SHOWN else ""
@@ -261,7 +261,7 @@ class Budget:
             ("last_batch", ("keep", "drop", "merge")),
         ):
             if (value := getattr(self, key)) not in known:
-                raise SpecError(f"{key} = {value!r}: {nearest(str(value), known)}")
+                raise SpecError(f"{key} = {value!r}: {nearest(value, known)}")
         share = self.validation
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
             raise SpecError(f"validation = {share!r}: expected a share of at least 0 and below 1")

@@ -240,6 +240,7 @@ def test_only_the_checkpoints_asked_for_are_shown() -> None:
         ({"model_options": 3}, "model_options = 3: expected a dictionary of names and values"),
         ({"hyperparameters": ["lr"]}, "hyperparameters = ['lr']: expected a dictionary of names and values"),
         ({"algorithm_options": {"mu": 0.1}}, "mu is a hyper-parameter of fedprox, not an option; give it where lr"),
+        ({"model_options": {3: 1}}, "model mlp has no option 3: known: dropout, hidden"),
         ({"algorithm_options": {"nu": 0.1}}, "algorithm fedprox has no option 'nu'"),
         ({"algorithm": "fedamp", "algorithm_options": {"interval": 0}}, "interval = 0: expected a whole number of at"),
         ({"hyperparameters": {"mu": -5}}, "hyper-parameter mu = -5: expected a finite number of at least 0"),

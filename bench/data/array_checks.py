@@ -52,7 +52,7 @@ def checked_parts(where: str, client: Any) -> dict[str, Arrays]:
         raise DataError(f"{where} is a {type(client).__name__}, {FORMS}")
     for key in client:
         if key not in ("x", "y", "train", "test"):
-            raise DataError(f"{where}: unknown key {key!r}: {nearest(str(key), ('x', 'y', 'train', 'test'))}")
+            raise DataError(f"{where}: unknown key {key!r}: {nearest(key, ('x', 'y', 'train', 'test'))}")
     if set(client) == {"x", "y"}:
         given = {"all": (client["x"], client["y"])}
     elif client.get("train") is not None and "x" not in client and "y" not in client:

@@ -35,7 +35,7 @@ def from_arrays(
     from bench.data.array_checks import as_split, checked_parts, count_classes, hold_out, require_equal_features
 
     if task is not None and task not in get_args(Task):
-        raise SpecError(f"task = {task!r}: {nearest(str(task), get_args(Task))}")
+        raise SpecError(f"task = {task!r}: {nearest(task, get_args(Task))}")
     if isinstance(test_share, bool) or not isinstance(test_share, int | float) or not 0 <= test_share < 1:
         raise SpecError(f"test_share = {test_share!r}: expected a share of at least 0 and below 1")
     if isinstance(metrics, str):

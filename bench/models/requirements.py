@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from bench.types import SpecError
 
@@ -14,12 +15,14 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 def copied(module: nn.Module) -> nn.Module:
     """Return a copy of a module that can be trained.
 
-    Raises :class:`SpecError` for tied weights, for layers that need several processes, for batch-norm that averages
-    over all batches, and for a module that cannot be copied.
+    Raises :class:`SpecError` for weights without a shape, tied weights, layers that need several processes, batch-norm
+    that averages over all batches, and for a module that cannot be copied.
     """
     name = type(module).__name__
     first: dict[int, str] = {}
     for weight, parameter in module.named_parameters(remove_duplicate=False):
+        if is_lazy(parameter):
+            raise SpecError(f"model {name}: {weight} has no shape yet (a lazy layer); call the module once first")
         if first.setdefault(id(parameter), weight) != weight:
             tied = f"{first[id(parameter)]} and {weight}"
             raise SpecError(f"model {name}: {tied} are one parameter (tied weights); give each layer its own")

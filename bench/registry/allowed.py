@@ -44,7 +44,7 @@ class Allowed:
         """Raise :class:`SpecError`, beginning with ``where``, unless ``value`` is allowed."""
         if self.among:
             if not any(value == each and type(value) is type(each) for each in self.among):
-                raise SpecError(f"{where} = {value!r}: {nearest(str(value), map(str, self.among))}")
+                raise SpecError(f"{where} = {value!r}: {nearest(value, map(str, self.among))}")
             return
         types, values = (self.items, value) if isinstance(value, list | tuple) else (self.types, [value])
         typed = types and all(any(_is(kind, each) for kind in types) for each in values)

@@ -47,7 +47,7 @@ def check_path(path: str) -> None:
     """Raise :class:`SpecError` for an unknown path."""
     known = get_args(ExecutionPath)
     if path not in known:
-        raise SpecError(f"path = {path!r}: {nearest(str(path), known)}")
+        raise SpecError(f"path = {path!r}: {nearest(path, known)}")
 
 
 def select_path(run_batch: RunBatch, path: ExecutionPath) -> Literal["stack", "loop"]:

@@ -79,6 +79,7 @@ def run(module: nn.Module, algorithm: str = "fedavg", path: ExecutionPath = "loo
     ("module", "message"),
     [
         (Tied(), r"model Tied: first.weight and second.weight are one parameter \(tied weights\); give each layer"),
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(1)), "model Sequential: 1.weight has no shape yet"),
         (nn.Sequential(nn.SyncBatchNorm(13), nn.Linear(13, 1)), "model Sequential: SyncBatchNorm needs several proc"),
         (Several(), r"the model returns a tuple, expected one tensor \(n, outputs\); return the output alone"),
         (Counting(torch.float32, assigns=False), r"changes its own buffers in training \(seen\), which would be lost"),

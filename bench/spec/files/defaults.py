@@ -42,7 +42,7 @@ def _kept(key: str, dropped: Any, defaults: Mapping[str, Any]) -> Mapping[str, A
     inherited = {name for table in tables.values() for name in table}
     for name in dropped:
         if not isinstance(name, str) or name not in inherited:
-            hint = nearest(str(name), inherited) if inherited else "there are none"
+            hint = nearest(name, inherited) if inherited else "there are none"
             raise StudyError(("methods", key, "drop"), f"{name!r} is no hyper-parameter of [defaults]: {hint}")
     kept = {place: {k: v for k, v in table.items() if k not in dropped} for place, table in tables.items()}
     return {**defaults, **kept}
