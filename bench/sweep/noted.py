@@ -6,11 +6,15 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from bench.registry import folder
+
 NAME = "studies.txt"
 
 
 def note(store: Path, study: Path) -> None:
-    """Add the path of a ``study`` file to the notes of ``store``, once."""
+    """Add the path of a ``study`` file to the notes of ``store``, once; reports include experiments/ anyway."""
+    if folder("experiments").resolve() in study.resolve().parents:
+        return
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / ".lock"):
         line = str(study.resolve())

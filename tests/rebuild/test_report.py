@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -11,8 +12,10 @@ from bench.data.files import locate
 from bench.rebuild.collect import filled
 from bench.rebuild.record_sets import own_records, published_records
 from bench.rebuild.report import rebuild
+from bench.registry import folder
 from bench.report import publish
 from bench.report.tables import render
+from bench.sweep import noted
 from bench.sweep.store import Store
 from bench.types import SpecError
 
@@ -105,3 +108,23 @@ def test_two_studies_with_one_table_id_are_not_written_over_each_other(silobench
         assert silobench("sweep", f"{name}.toml", "--quiet", "--out", f"tables-{name}")[0] == 0
     _, _, err = silobench("report")
     assert "two.toml: table 'same' left out; another study has a table of this id" in err
+
+
+def test_own_studies_with_the_name_of_another_page_have_pages_of_their_own(silobench, tmp_path):
+    files = [tmp_path / name for name in ("quickstart.toml", "index.toml", "other/index.toml")]
+    for rounds, file in enumerate(files, 1):
+        file.parent.mkdir(exist_ok=True)
+        table = f'[[tables]]\nid = "table{rounds}"\nrows = ["fedavg"]\n'
+        file.write_text(MINE.replace("rounds = 1", f"rounds = {rounds}") + table)
+        assert silobench("sweep", file, "--quiet")[0] == 0
+    assert silobench("report") == (0, ANY, "")
+    site = tmp_path / "results/report"
+    for name in ("quickstart-2", "index-2", "index-3"):
+        assert "My study" in (site / f"{name}.html").read_text()
+    assert "My study" not in (site / "quickstart.html").read_text()
+
+
+def test_studies_of_experiments_are_not_noted_in_a_store(tmp_path):
+    """Reports include them anyway, and another installation of silobench has them elsewhere."""
+    noted.note(tmp_path, folder("experiments") / "quickstart" / "quickstart.toml")
+    assert noted.studies(tmp_path) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -42,9 +43,11 @@ def gather(made: Mapping[Path, Made]) -> list[Page]:
     """
     folders = {file.parent for file in folder("experiments").glob("*/*.toml")} | made.keys()
     tables, figures = _entries("tables"), _entries("figures")
+    names = _names(folders)
     pages = [
         _page(
             place,
+            names[place],
             made.get(place, Made()),
             [entry for entry in tables if entry.file.parent == place],
             [entry for entry in figures if entry.file.parent == place],
@@ -71,14 +74,26 @@ def _entries(kind: Literal["tables", "figures"]) -> list[Published]:
     return sorted([*published(kind).values(), *several], key=_place)
 
 
-def _page(place: Path, made: Made, tables: Sequence[Published], figures: Sequence[Published]) -> Page:
+def _names(places: Collection[Path]) -> dict[Path, str]:
+    """Return the name of every page, with a number after a name of your own study that another page has."""
+    own = {place for place in places if place.suffix == ".toml"}
+    names = {place: place.name for place in places if place not in own}
+    taken = {"index", *names.values()}  # index.html is the overview
+    for place in sorted(own):
+        candidates = (f"{place.stem}-{number}" if number > 1 else place.stem for number in count(1))
+        names[place] = next(name for name in candidates if name not in taken)
+        taken.add(names[place])
+    return names
+
+
+def _page(place: Path, name: str, made: Made, tables: Sequence[Published], figures: Sequence[Published]) -> Page:
     facts = parse(file) if (file := place / "paper.toml").exists() else {}
     shown = {exhibit.id for exhibit in made.exhibits}
     absent = [entry.title for entry in tables if entry.id not in shown]
     absent += [entry.title for entry in figures if entry.id not in made.drawn]
     runs = {record["run"] for exhibit in made.exhibits for record in exhibit.records}
     return Page(
-        paper=place.stem if place.suffix == ".toml" else place.name,
+        paper=name,
         title=facts.get("title") or made.title or next((entry.title for entry in tables), place.name),
         exhibits=tuple(sorted(made.exhibits, key=lambda exhibit: (exhibit.joint, _place(exhibit.table.spec)))),
         pictures=tuple(sorted(made.pictures, key=_place)),
