@@ -38,7 +38,8 @@ def described(
     given = [names[key] for key in names if key not in searched]
     rest = f" Not searched: {', '.join(given)}." if given else ""
     yield f"Search: {kinds}; {budgets}.{rest} Cost: {runs}, including settings that were not chosen."
-    partly = [f"{names[key]} {n} of {tried[key]}" for key, n in (recorded or {}).items() if 0 < n < tried.get(key, 0)]
+    found = {key: (recorded or {}).get(key, 0) for key in names}
+    partly = [f"{names[key]} {found[key]} of {tried[key]}" for key in names if 0 < found[key] < tried[key]]
     if partly:
         yield f"Not all settings are recorded ({', '.join(partly)}); the best of the recorded ones is chosen."
 
