@@ -137,10 +137,13 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
     """Compare all files of a data set, raw and decoded, with their hashes; exit with 2 if one is damaged."""
     from bench.data.files import inventory
 
-    damaged = 0
+    damaged = examined = 0
     for finding in inventory.examine(name, data):
         print(f"{finding.state:<8}  {finding.file}  ({finding.detail})")
         damaged += finding.state == "damaged"
+        examined += 1
+    if not examined:
+        print(f"{name}: no files to check; `silobench data info {name}` describes its data")
     if damaged:
         raise DataError(f"{name}: {damaged} damaged; follow the advice above, then run `silobench data prepare {name}`")
 

@@ -133,6 +133,11 @@ def test_without_files_offline_prepare_is_one_line(data):
     assert err.startswith("error: heart_disease/processed.cleveland.data: not found in ")
 
 
+def test_verify_says_that_there_are_no_files(data):
+    expected = "digits: no files to check; `silobench data info digits` describes its data\n"
+    assert data("verify", "digits") == (0, expected, "")
+
+
 def test_verify_names_the_users_damaged_file_and_the_fix(data, own_files: Path):
     status, out, err = data("verify", "fed_heart_disease", "--data", own_files)
     assert (status, err, [line.split()[0] for line in out.splitlines()]) == (0, "", ["intact"] * 4)
