@@ -105,7 +105,7 @@ def main() -> None:
 
 def usage_message(error: Any) -> str:
     """Return one line for a wrong command, argument or option; empty if the help text was printed instead."""
-    message = " ".join(error.format_message().split())
+    message = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
     if not message:
         return ""
     command = error.ctx.command_path if error.ctx is not None else "silobench"

@@ -27,7 +27,7 @@ def method_of(name: str, key: str, section: MethodSection, study: StudySection, 
     options = {option: value for option, value in data.options.items() if option != "label"} | section.data
     data = Choice(data.name, options)
     check_choice("datasets", data, (*where, "data") if section.data else ("data",))
-    check_choice("algorithms", algorithm, where if algorithm.name == key else (*where, "algorithm"))
+    check_choice("algorithms", algorithm, (*where, "algorithm") if section.algorithm else where)
     check_choice("models", section.model, (*where, "model"), of=algorithm.name)
     axes: dict[str, tuple[Any, ...] | RangeSection] = {k: tuple(values) for k, values in section.grid.items()}
     method = Method(

@@ -137,6 +137,12 @@ def _run_batches(asking: Sequence[MethodSearch], records: Records) -> list[Plann
     return planned + [run_batch for search in asking if search.rungs for run_batch in search.halving_batch(records)]
 
 
+def check_runs(study: StudySpec, records: Records, root: Path | None = None) -> None:
+    """Check a first missing run of each method against its data; raise :class:`SpecError` naming the method."""
+    asking = [search for search in _searches(study, None, root) if search.ask()]
+    _check_runs(study, asking, records, root)
+
+
 def _check_runs(study: StudySpec, asking: Sequence[MethodSearch], records: Records, root: Path | None) -> None:
     """Check the first missing run of each method against its data; raise :class:`SpecError` naming the method."""
     for search in (search for search in asking if search.missing(records)):

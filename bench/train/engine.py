@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,7 +97,9 @@ def run(
         federation, algorithm=algorithm, model=model, settings=settings, seeds=seeds, budget=budget,
         model_options=model_options, algorithm_options=algorithm_options,
     )  # fmt: skip
-    with _denormals_flushed():
+    with _denormals_flushed(), warnings.catch_warnings():
+        # torch's, on operations of a stack that it maps one by one; the user can do nothing about it
+        warnings.filterwarnings("ignore", "There is a performance drop because", UserWarning)
         driver = Driver(run_batch, select_path(run_batch, path), rungs, reduction, snapshots, tell)
         return TrainedRuns(driver.run(), driver.finished)
 

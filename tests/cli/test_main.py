@@ -82,7 +82,7 @@ def test_completion_is_printed_for_the_shell(command, monkeypatch):
         (["data", "prepar"], "silobench data: No such command 'prepar'. Did you mean 'prepare'?"),
         (["sweep"], "silobench sweep: Missing argument 'study'"),
         (["sweep", "a.toml", "--wrkers", "3"], "silobench sweep: No such option: --wrkers"),
-        (["list", "tabels"], "silobench list: Invalid value for 'kind'"),
+        (["list", "tabels"], "silobench list: Invalid value for 'kind': 'tabels' is not one of"),
         (["sweep", "a.toml", "-w", "-1"], "silobench sweep: Invalid value for '--workers'"),
         (["sweep", "a.toml", "--address", "auto"], "--address: only used with a Ray cluster; add --executor ray"),
     ],

@@ -12,7 +12,9 @@ from tests.train.toy import federation
 
 
 def test_a_model_that_refuses_the_shape_names_the_data_set() -> None:
-    with pytest.raises(SpecError, match=r"^toy: cnn takes images .*, not inputs of shape \(13,\)$"):
+    with pytest.raises(
+        SpecError, match=r"^toy: cnn takes images .*, not inputs of shape \(13,\); choose another model$"
+    ):
         build_model("cnn", federation())
 
 

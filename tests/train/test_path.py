@@ -88,3 +88,21 @@ def test_the_initial_weights_are_not_changed_by_the_decision() -> None:
     before = model.weight.detach().clone()
     paths(model)
     torch.testing.assert_close(model.weight.detach(), before, rtol=0, atol=0)
+
+
+class Attentive(nn.Module):
+    """A model with attention, which ``vmap`` maps one by one with a warning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(2, 2, batch_first=True)
+        self.head = nn.Linear(2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unsqueeze(-1).expand(-1, -1, 2)
+        return self.head(self.attention(x, x, x)[0].mean(1))
+
+
+def test_attention_is_stacked_without_warnings_of_torch(recwarn: pytest.WarningsRecorder) -> None:
+    assert paths(Attentive()) == {"stack"}
+    assert [str(each.message) for each in recwarn] == []

@@ -20,7 +20,7 @@ from bench.sweep.cost import calibration
 from bench.sweep.cost.calibration import BatchCost
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
-from bench.sweep.study import notes, run_batches
+from bench.sweep.study import check_runs, notes, run_batches
 from bench.types import SpecError
 
 SHARE = 0.15
@@ -74,7 +74,8 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyE
         return StudyEstimate(study.title, runs, runs, 0.0, None, 0, 0, 0, missing, tuple(notes(study)))
     # Measured first, because loading data imports some of the libraries that start-up imports.
     start = calibration.start({method.data.name for method in study.methods.values()})
-    planned, runs = run_batches(study, store.records(), root)
+    records = store.records()
+    planned, runs = run_batches(study, records, root)
     kinds: dict[str, list[PlannedBatch]] = {}
     for run_batch in planned:
         kinds.setdefault(calibration.kind(run_batch), []).append(run_batch)
@@ -90,9 +91,12 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyE
         try:
             timed[name] = calibration.cost(run_batch, root)
         except SpecError as error:
+            check_runs(study, records, root)  # its message names the method
             raise SpecError(f"{study.file}: {error}") from None
         costs = {each: timed.get(each) or _similar(each, kinds, timed) for each in kinds}
         seconds = [costs[each].seconds(run_batch) for each, members in kinds.items() for run_batch in members]
+    # After the timing, which includes the loading of data. Not all methods were timed.
+    check_runs(study, records, root)
     return StudyEstimate(
         title=study.title,
         runs=runs,

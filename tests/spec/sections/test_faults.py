@@ -146,6 +146,11 @@ BAD = {
         'algorithm = { name = "fedprox", mu = 1 }',
         "methods.far.algorithm.mu: mu is a hyper-parameter of fedprox, not an option; give it in grid or fixed",
     ),
+    "option of the algorithm that the key names": (
+        'model = "logistic"',
+        'model = "logistic"\nalgorithm = { name = "fedavg", mu = 1 }',
+        "methods.fedavg.algorithm.mu: algorithm fedavg has no option 'mu'",
+    ),
     "value no list": ("mu = [1, 2, 3]", "mu = 1", "methods.far.grid.mu: expected a list, got 1; write mu = [1]"),
     "in grid and fixed": ("mu = [1, 2, 3]", "lr = [1]", "methods.far.fixed.lr: also given in grid; remove one"),
     "million cells": (
