@@ -12,7 +12,7 @@ from bench.types import SpecError, nearest
 NUMBER = ("number",)
 LR = Allowed(gt=0, types=NUMBER)
 WEIGHT_DECAY = Allowed(ge=0, types=NUMBER)
-# A run has a default's number in any case, the others only if it gives them.
+# Every run has these hyper-parameters; it has those in OPTIONAL only if they are given.
 DEFAULTS: dict[str, dict[str, Option]] = {
     "adamw": {"lr": Option(1e-3, LR), "weight_decay": Option(1e-2, WEIGHT_DECAY)},
     "sgd": {"lr": Option(1e-2, LR)},

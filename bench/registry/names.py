@@ -98,7 +98,7 @@ def load(kind: Kind, name: str) -> Any:
         return getattr(importlib.import_module(entry.module), entry.definition)
     except SilobenchError:
         raise
-    except Exception as error:  # a module of somebody else may raise anything
+    except Exception as error:  # an imported module may raise anything
         raise SpecError(
             f"{entry.file}: {SINGULAR[kind]} {name!r} cannot be imported ({type(error).__name__}: {error}); "
             f"install what the module needs, or correct it"

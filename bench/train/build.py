@@ -34,7 +34,7 @@ def build_model(
         module: nn.Module = make(shape, outputs.output_size(federation, own), **(options or {}))
     except SilobenchError as error:
         raise SpecError(f"{federation.name}: {error}") from error
-    except Exception as error:  # whatever a factory raises
+    except Exception as error:  # a factory may raise anything
         raise SpecError(outputs.mismatch(name, federation, shape, error)) from error
     if federation.embeddings is not None:
         begin_from = getattr(module, "begin_from", None)

@@ -72,7 +72,7 @@ def check_output(model: Model, name: str, federation: Federation, client: Client
                 found = tuple(model(model.initial, part).output.shape)
         except SilobenchError:
             raise
-        except Exception as error:  # whatever a user's module raises
+        except Exception as error:  # a user's module may raise anything
             raise SpecError(mismatch(name, federation, x.shape[1:], error)) from error
         if found != expected:
             samples = "1 sample" if len(part) == 1 else f"{len(part)} samples"
