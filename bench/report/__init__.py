@@ -1,1 +1,1 @@
-"""Tables and figures from records, beside the printed numbers. Nothing here imports torch."""
+"""Tables and figures from records, with the printed numbers. Nothing here imports torch."""

@@ -24,7 +24,8 @@ def described(
     recorded.
     """
     tried = {key: methods[key].tried for key in names}
-    runs = f"{sum(tried.values()) * seeds:,} runs over {seeds} seed{'s' * (seeds > 1)}"
+    total = sum(tried.values()) * seeds
+    runs = f"{total:,} run{'s' * (total > 1)} over {seeds} seed{'s' * (seeds > 1)}"
     searched = [key for key in names if methods[key].axes]
     if not searched:
         yield f"Search: none, all settings are given. Cost: {runs}."

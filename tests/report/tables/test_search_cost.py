@@ -40,6 +40,8 @@ def test_an_equal_budget_is_said():
 def test_given_settings_are_no_search():
     (line,) = described({"a": method("a")}, {"a": "A"}, 3)
     assert line == "Search: none, all settings are given. Cost: 3 runs over 3 seeds."
+    (line,) = described({"a": method("a")}, {"a": "A"}, 1)
+    assert line == "Search: none, all settings are given. Cost: 1 run over 1 seed."
 
 
 def test_tpe_that_never_leaves_its_startup_draws_at_random():
