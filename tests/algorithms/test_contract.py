@@ -39,6 +39,7 @@ def _check(fed: Federation, name: str, model: str, model_options: dict[str, int]
     assert all(loss is not None for losses in outcome.validation for loss in losses)
 
 
+@pytest.mark.slow  # the reference loops have binary tables in the fast tests
 @pytest.mark.parametrize("name", catalogue("algorithms"))
 def test_on_a_binary_table(name: str) -> None:
     _check(federation(), name, "mlp", {"hidden": 4})

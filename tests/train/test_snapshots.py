@@ -21,6 +21,9 @@ from tests.reference import models
 from tests.train.toy import federation
 
 BUDGET = Budget(rounds=4, local_steps=3, batch_size=4, optimizer="adamw")
+ALGORITHMS = [name for name in catalogue("algorithms") if name != "central"]
+# The fast tests resume every third algorithm.
+RESUMED = [pytest.param(name, marks=[pytest.mark.slow] if i % 3 else []) for i, name in enumerate(ALGORITHMS)]
 
 
 class _InterruptionError(Exception):
@@ -55,7 +58,7 @@ def _interrupt_round_two(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return begun
 
 
-@pytest.mark.parametrize("name", [name for name in catalogue("algorithms") if name != "central"])
+@pytest.mark.parametrize("name", RESUMED)
 def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = sorted(catalogue("algorithms")).index(name)
     path = "stack" if number % 2 else "loop"
