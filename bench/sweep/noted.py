@@ -6,6 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from bench.files import write_whole
 from bench.registry import folder
 
 NAME = "studies.txt"
@@ -17,15 +18,16 @@ def note(store: Path, study: Path) -> None:
         return
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / ".lock"):
-        line = str(study.resolve())
-        file = store / NAME
-        if line not in (file.read_text(encoding="utf-8").splitlines() if file.exists() else ()):
-            with file.open("a", encoding="utf-8") as opened:
-                opened.write(f"{line}\n")
+        line, lines = str(study.resolve()), _lines(store)
+        if line not in lines:
+            write_whole(store / NAME, "".join(f"{each}\n" for each in [*lines, line]).encode())
 
 
 def studies(store: Path) -> list[Path]:
     """Return the noted study files that still exist, in the order in which they were first run."""
+    return [path for line in _lines(store) if (path := Path(line)).is_file()]
+
+
+def _lines(store: Path) -> list[str]:
     file = store / NAME
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [path for line in lines if (path := Path(line)).is_file()]
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from bench.report.site.content import Exhibit
 from bench.report.tables.agreement import Held
@@ -15,33 +15,11 @@ VERDICTS = ("agrees", "same side", "off", "undefined", "not scored", "diverged",
 WITH_NUMBER = ("agrees", "same side", "off")
 
 
-class Tally(NamedTuple):
-    """The number of cells with a printed number by verdict, and the conclusions that hold."""
+@dataclass(frozen=True)
+class _Counted:
+    """The number of cells with a printed number by verdict."""
 
     counts: Mapping[str, int]
-    held: Agreement
-
-    @property
-    def cells(self) -> int:
-        """The number of all these cells."""
-        return sum(self.counts.values())
-
-    @property
-    def numberless(self) -> int:
-        """The number of cells without a number of ours."""
-        return without_number(self.counts)
-
-
-class Totals(NamedTuple):
-    """Verdicts of all compared tables of a page by name, with the orderings and asterisks that hold.
-
-    ``tables`` of the page's exhibits are counted: no joint table, and none that repeats the printed numbers of another.
-    """
-
-    counts: Mapping[str, int]
-    orderings: Held
-    asterisks: Held
-    tables: int
 
     @property
     def cells(self) -> int:
@@ -52,6 +30,25 @@ class Totals(NamedTuple):
     def numberless(self) -> int:
         """The number of cells without a number of ours."""
         return without_number(self.counts)
+
+
+@dataclass(frozen=True)
+class Tally(_Counted):
+    """The verdicts of one table, and the conclusions that hold."""
+
+    held: Agreement
+
+
+@dataclass(frozen=True)
+class Totals(_Counted):
+    """Verdicts of all compared tables of a page by name, with the orderings and asterisks that hold.
+
+    ``tables`` of the page's exhibits are counted: no joint table, and none that repeats the printed numbers of another.
+    """
+
+    orderings: Held
+    asterisks: Held
+    tables: int
 
 
 def tally(table: Table) -> Tally | None:
