@@ -131,10 +131,16 @@ class Model:
         return Forward(output, features, w)
 
     def check_buffers(self, x: Tensor) -> None:
-        """Raise :class:`SpecError` if training on ``x`` (n, ...) changes buffers other than running statistics."""
+        """Raise :class:`SpecError` if training on ``x`` (n, ...) changes buffers other than running statistics.
+
+        The forward pass uses weights other than the initial ones: a buffer computed from the weights, such as the
+        singular vectors of spectral normalisation, may already have its final value for those.
+        """
         self._set_mode(torch.tensor(0))
         before = self.split(self.initial)
         weights = {name: value.clone() for name, value in before.items()}
+        for name, _ in self.module.named_parameters():
+            weights[name] *= torch.linspace(1, 2, weights[name].numel()).reshape(weights[name].shape)
         kept = {name: value.clone() for name, value in self.module.named_buffers() if name not in weights}
         with torch.no_grad():
             functional_call(self.module, weights, (x,))
@@ -144,7 +150,7 @@ class Model:
             if name in kept:
                 value.copy_(kept[name])
         before |= kept
-        own = [name for name in before if name not in self._statistics]
+        own = [name for name, _ in self.module.named_buffers() if name not in self._statistics]
         changed = [name for name in own if not torch.equal(before[name], after[name])]
         if changed:
             raise SpecError(
