@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shlex
 import shutil
 import sys
 from contextlib import suppress
@@ -17,16 +16,22 @@ from bench import __version__
 from bench.files import cache_folder, write_whole
 from bench.types import content_hash
 
+computed_by_torch: dict[str, str] = {}  # kernels that this process cannot use, and why
+
 
 def name() -> str:
-    """Return a description: system, processor, number of cores, and whether there is no C compiler."""
-    without = "" if shutil.which(compiler()[0]) else ", no C compiler"
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{without}"
+    """Return system, processor and number of cores."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def description() -> str:
+    """Return the name, and the kernels that torch computes in this process instead, which takes longer."""
+    return ", ".join([name(), *(f"{kernel}: torch ({reason})" for kernel, reason in computed_by_torch.items())])
 
 
 def compiler() -> list[str]:
-    """Return the command that compiles C: the variable ``CC``, or else ``cc``."""
-    return shlex.split(os.environ.get("CC") or "cc")
+    """Return the words of the command that compiles C: the variable ``CC``, or else ``cc``."""
+    return os.environ.get("CC", "").split() or ["cc"]
 
 
 def remember(folder: str, what: Any, found: Any) -> None:
@@ -43,5 +48,6 @@ def recall(folder: str, what: Any) -> Any:
 
 
 def _memory(folder: str, what: Any) -> Path:
-    here = [platform.node(), name(), sys.version, version("torch"), __version__]
+    c = [*compiler(), shutil.which(compiler()[0])]
+    here = [platform.node(), name(), c, sys.version, version("torch"), __version__]
     return cache_folder() / folder / f"{content_hash({'machine': here, 'what': what})}.json"

@@ -34,7 +34,7 @@ from torch.nn import functional
 from bench.data import load_dataset
 from bench.files import write_whole
 from bench.models.functional import torch_seed
-from bench.native import keep_freed_memory
+from bench.native.memory import keep_freed_memory
 from bench.registry import folder
 from bench.rng import derive
 from bench.train import build, engine

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import selu
 from torch.nn.utils import skip_init
 
-from bench.models.token_block import EPSILON, HIDDEN, WIDTH, Weights, attention, token_block
+from bench.native.token_block import EPSILON, HIDDEN, WIDTH, Weights, attention, token_block
 from bench.registry import Allowed, register
 
 BLOCKS = 6  # Table 10

@@ -66,7 +66,7 @@ def train(
 
     With rungs, a setting that was dropped has the records of a run that ends at the rung.
     """
-    from bench.native import keep_freed_memory
+    from bench.native.memory import keep_freed_memory
     from bench.train import engine
     from bench.train.snapshots import SnapshotPolicy
 

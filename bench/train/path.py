@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench.native import without_kernels
+from bench.native.kernel import without_kernels
 from bench.train.mapping.loop import Loop
 from bench.train.mapping.mapper import Mapper
 from bench.train.mapping.stack import Stack

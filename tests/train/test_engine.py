@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench import native, registry
+from bench import registry
+from bench.native.kernel import Kernel
 from bench.train import driver, engine
 from bench.train.mapping.mapper import Mapper
 from bench.train.path import ExecutionPath
@@ -361,7 +362,7 @@ def test_the_path_is_chosen_alike_without_a_compiler(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Mapper, "longest", noted)
     with_kernels = train(path="auto")
-    monkeypatch.setattr(native, "_compiled", lambda source: None)
+    monkeypatch.setattr(Kernel, "functions", None)
     assert [each.path for each in train(path="auto")] == [each.path for each in with_kernels]
     assert counted[0] == counted[1]
 

@@ -86,7 +86,7 @@ def attempt(run_batch: PlannedBatch, worker: WorkerSettings, tell: training.Tell
             records = training.train(run_batch, worker, tell)
         except Exception as error:
             return replace(failure(run_batch, error), notes=tuple(notes))
-    return BatchResult(run_batch, records, time.perf_counter() - start, machine.name(), notes=tuple(notes))
+    return BatchResult(run_batch, records, time.perf_counter() - start, machine.description(), notes=tuple(notes))
 
 
 class _Collector(logging.Handler):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.train.optim import adamw
+from bench.native import adamw
 
 Number = float | Tensor
 

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from bench import native
-from bench.models import token_block as module
-from bench.models.token_block import Weights, attention, by_definition, token_block
-from bench.native import without_kernels
+from bench.native import token_block as module
+from bench.native.kernel import without_kernels
+from bench.native.token_block import Weights, attention, by_definition, token_block
 
 SHAPES = Weights((), (), (48, 16), (16, 16), (), (), (8, 16), (16, 8), (8, 16))
 
@@ -47,7 +46,7 @@ def assert_as_good(found: list[Tensor], arguments: list[Tensor]) -> None:
 
 def test_the_kernel_is_there() -> None:
     """Otherwise the tests below would compare the definition with itself."""
-    assert native.kernels(module.SOURCE) is not None
+    assert module.KERNEL.functions is not None
 
 
 def test_attention_by_hand() -> None:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.func import vjp, vmap
 
-from bench.native import kernels, operation, serve
+from bench.native.kernel import Kernel, operation
 
-SOURCE = Path(__file__).with_suffix(".c")
+KERNEL = Kernel(Path(__file__).with_suffix(".c"))
 
 Updated = tuple[Tensor, Tensor, Tensor]  # w, m, v
 
@@ -23,7 +23,7 @@ def update(w: Tensor, gradient: Tensor, m: Tensor, v: Tensor, keep: Tensor, scal
     Without a compiler, or with a weight decay that differs between weights, it is computed by tensor operations.
     """
     arguments = (w, gradient, m, v, keep, scale, epsilon)
-    return _Update.apply(*arguments) if keep.dim() == 0 and serve(SOURCE, w) else by_definition(*arguments)
+    return _Update.apply(*arguments) if keep.dim() == 0 and KERNEL.serves(w) else by_definition(*arguments)
 
 
 def by_definition(
@@ -75,4 +75,4 @@ def _update_in_place(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numb
     sizes = (c_long * len(parts))(*(part.numel() for part in parts))
     moments = (c_void_p(each.data_ptr()) for each in (m, v))
     scalars = (c_float(each.item()) for each in numbers)
-    kernels(SOURCE).adamw(c_void_p(w.data_ptr()), gradient, sizes, c_long(len(parts)), *moments, *scalars)
+    KERNEL.functions.adamw(c_void_p(w.data_ptr()), gradient, sizes, c_long(len(parts)), *moments, *scalars)

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.func import vjp
 from torch.nn.functional import selu
 
-from bench.native import kernels, operation, serve
+from bench.native.kernel import Kernel, operation
 
-SOURCE = Path(__file__).with_suffix(".c")
+KERNEL = Kernel(Path(__file__).with_suffix(".c"))
 
 WIDTH, HEADS, HIDDEN = 16, 8, 8  # Table 10
 EPSILON = 1e-5  # of batch-norm
@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 def token_block(x: Tensor, weights: Weights) -> Tensor:
     """Return the block's output, x (16, d, n) -> (16, d, n); see :func:`by_definition`."""
     arguments = [x, *(weight for weight in weights if weight is not None)]
-    fits = x.shape[-2] <= FEATURES and serve(SOURCE, *arguments)
+    fits = x.shape[-2] <= FEATURES and KERNEL.serves(*arguments)
     return _Block.apply(*arguments) if fits else by_definition(*arguments)
 
 
@@ -132,7 +132,7 @@ def _forward(arguments: list[Tensor]) -> Tensor:
     x, *weights = (each.contiguous() for each in arguments)
     y = torch.empty_like(x)
     for run in range(x[..., 0, 0, 0].numel()):
-        kernels(SOURCE).token_block(_at(x, 3, run), _all_at(weights, run), _at(y, 3, run), *_sizes(x))
+        KERNEL.functions.token_block(_at(x, 3, run), _all_at(weights, run), _at(y, 3, run), *_sizes(x))
     return y
 
 
@@ -142,7 +142,7 @@ def _gradient(arguments: list[Tensor], dy: Tensor) -> list[Tensor]:
     dy = dy.contiguous()
     dx, *dweights = (torch.empty_like(each) for each in (x, *weights))
     for run in range(x[..., 0, 0, 0].numel()):
-        kernels(SOURCE).token_block_gradient(
+        KERNEL.functions.token_block_gradient(
             _at(x, 3, run), _all_at(weights, run), _at(dy, 3, run), _at(dx, 3, run), _all_at(dweights, run), *_sizes(x)
         )
     return [dx, *dweights]
