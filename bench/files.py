@@ -37,6 +37,18 @@ def write_whole(file: Path, content: bytes) -> Path:
     return file
 
 
+def check_writable(folder: Path) -> None:
+    """Raise :class:`SilobenchError` if ``folder`` is no folder, or if nothing can be written to it; create nothing."""
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        reason = f"{existing} is not a folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        reason = f"no permission to write to {existing}"
+    else:
+        return
+    raise SilobenchError(f"{folder}: cannot be written ({reason}); fix this or name another folder")
+
+
 @contextmanager
 def new_place(place: Path) -> Iterator[Path]:
     """Yield a temporary path for a file or folder that is moved to ``place`` at the end of the block.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.exhibits import KINDS, Kind, check_paper, exhibits
+from bench.files import check_writable
 from bench.types import SpecError, nearest
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def reproduce(
     from bench.rebuild.inputs import joint_columns
     from bench.report import publish
 
+    check_writable(folders.out)
     file = joined[name]
     section = file.tables[name if kind == "tables" else file.figures[name].table]
     with training() as runner:
@@ -92,6 +94,7 @@ def run_and_publish(
     tables, figures = list(tables), list(figures)
     methods = study.methods_behind(tables, figures)
     stems = [study.stem(name) for name in (*tables, *figures)]
+    check_writable(folders.out)
     origins.check(folders.out, stems, study.file)
     with training() as runner:
         searches = run_study(study, Store(folders.store), methods=methods, root=folders.data, runner=runner)

@@ -74,7 +74,7 @@ class Count:
                 self.diverged += event["diverged"]
                 self.running.pop(name, None)
             case "failed" | "split":
-                self.failed += event["event"] == "failed"
+                self.failed += event["runs"] if event["event"] == "failed" else 0
                 self.running.pop(name, None)
 
     @property
@@ -135,7 +135,7 @@ def _live() -> Iterator[Listener]:
         with lock:
             running = list(counts.running.values())
             extra = (f", {counts.diverged} diverged" if counts.diverged else "") + (
-                f", {batches(counts.failed)} failed" if counts.failed else "")  # fmt: skip
+                f", {counts.failed} failed" if counts.failed else "")  # fmt: skip
             left = "" if counts.left is None else f", {duration(counts.left)} left"
             head = f"{counts.finished} of {count(counts.runs, 'run')}{extra}{left}" if counts.runs else "preparing"
             table = Table.grid(padding=(0, 2))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from bench.data.files.locate import downloads_forbidden
+from bench.files import check_writable
 from bench.rebuild.collect import FilledStudy, filled
 from bench.rebuild.inputs import counts
 from bench.rebuild.record_sets import RecordSet, experiment_files
@@ -39,6 +40,8 @@ def rebuild(
     for profile in profiles or ():
         if profile not in known:
             raise SpecError(f"no study has a profile {profile!r}: {nearest(profile, known)}")
+    for folder in (out, site):
+        check_writable(folder)
     with downloads_forbidden("a report"):
         collection = _Collection(data)
         for each in sets:

@@ -41,7 +41,7 @@ def _read(out: Path) -> dict[str, str]:
         known = json.loads((out / NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return {stem: study for stem, study in known.items() if isinstance(study, str)} if isinstance(known, dict) else {}
 
 
 def _files(stem: Path) -> Iterable[Path]:

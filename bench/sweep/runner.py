@@ -42,8 +42,8 @@ class Runner:
     several batches so keeps its workers, and the data that they have loaded.
 
     Events are dictionaries with the key "event": "note" (text), "planned" (run_batches, runs), "begun" (runs), "round"
-    (round, rounds, loss), "finished" (runs, diverged, seconds), "split" and "failed" (error). The last five have
-    the name of the run batch ("run_batch"), and all of these but "round" its description ("text").
+    (round, rounds, loss), "finished" (runs, diverged, seconds), "split" (error) and "failed" (runs, error). The last
+    five have the name of the run batch ("run_batch"), and all of these but "round" its description ("text").
     """
 
     make_executor: Callable[[Progress], Executor]
@@ -79,7 +79,8 @@ class Runner:
             raise StoppedError("stopped; finished runs are recorded, repeat the command to continue")
         if queue.failed:
             first, error = queue.failed[0]
-            failures = f"{len(queue.failed)} of {len(run_batches)} run batches failed, all others are recorded"
+            failed = sum(len(run_batch.runs) for run_batch, _ in queue.failed)
+            failures = f"{failed} of {runs} runs failed, all others are recorded"
             raise FailedError(f"{failures}; the first failure ({describe(first)}): {error}")
 
     def note(self, text: str) -> None:
@@ -186,7 +187,7 @@ class _Queue:
 
     def _fail(self, run_batch: PlannedBatch, error: str) -> None:
         self.failed.append((run_batch, error))
-        self._tell("failed", run_batch, error=error)
+        self._tell("failed", run_batch, runs=len(run_batch.runs), error=error)
 
     def _tell(self, event: str, run_batch: PlannedBatch, **more: Any) -> None:
         self.runner.tell({"event": event, "run_batch": run_batch.name, "text": describe(run_batch), **more})

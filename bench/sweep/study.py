@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.data.files.locate import downloads_forbidden
 from bench.data.metadata import Metadata, dataset_metadata
+from bench.files import check_writable
 from bench.spec import Choice, StudySpec
 from bench.sweep import noted
 from bench.sweep.check import check_run
@@ -39,6 +40,7 @@ def run_study(
     records = store.records()
     if runner is None:
         return recorded(study, records, root, methods)
+    check_writable(store.path)
     noted.note(store.path, study.file)
     searches = _searches(study, methods, root)
     for note in notes(study, methods):

@@ -69,7 +69,7 @@ def test_json_has_every_event_and_quiet_none(capsys):
 def test_failures_splits_and_notices_are_lines(capsys):
     with listening(View.LINES) as listener:
         listener({**BEGUN, "event": "split", "error": "out of memory"})
-        listener({**BEGUN, "event": "failed", "error": "ValueError"})
+        listener({**BEGUN, "event": "failed", "runs": 2, "error": "ValueError"})
         listener({"event": "note", "text": "fedavg with Model cannot be stacked"})
     assert capsys.readouterr().err.splitlines() == [
         "[0/0] fedavg on digits: out of memory; retrying as two smaller batches",

@@ -66,7 +66,7 @@ def test_r1_an_interrupted_run_batch_continues_to_the_same_bytes(tmp_path):
     assert list((cut / "runs" / "snapshots").glob("*.safetensors")) == []
 
 
-def test_a_damaged_snapshot_is_named_and_fails_its_run_batch_only(tmp_path):
+def test_15_4_a_damaged_snapshot_is_set_aside_and_its_run_batch_starts_again(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
     with subprocess.Popen(command(tmp_path, study), stdout=subprocess.DEVNULL) as process:
@@ -77,11 +77,11 @@ def test_a_damaged_snapshot_is_named_and_fails_its_run_batch_only(tmp_path):
     content = bytearray(files[0].read_bytes())
     content[len(content) // 2] ^= 1
     files[0].write_bytes(content)
-    again = subprocess.run(command(tmp_path, study), check=False, capture_output=True, text=True)
-    assert again.returncode == 1
-    assert f"{files[0]}: damaged" in again.stderr
-    assert "delete it" in again.stderr
-    assert len(Store(tmp_path / "runs").records()) == 4
-    files[0].unlink()
-    subprocess.run(command(tmp_path, study), check=True, capture_output=True)
+    lines = [*command(tmp_path, study)[:-1], "--progress", "lines"]
+    again = subprocess.run(lines, check=True, capture_output=True, text=True)
+    (note,) = [line for line in again.stderr.splitlines() if "note:" in line]
+    print(f"\n15.4: {note}")
+    assert f"{files[0]}: damaged, " in note
+    assert f"renamed to {files[0].name}.damaged, its runs start again" in note
     assert len(Store(tmp_path / "runs").records()) == 8
+    assert [file.name for file in snapshots.iterdir()] == [f"{files[0].name}.damaged"]

@@ -22,7 +22,6 @@ from bench.sweep.executors.base import BatchResult
 from bench.sweep.runner import Runner
 from bench.sweep.search.selection import choose
 from bench.sweep.store import Store
-from bench.train.snapshots import Snapshot
 from bench.types import DataError, Federation, SilobenchError, Split
 from tests.data.files.test_cache import Filler, ask
 from tests.reliability import toy_sweep
@@ -76,12 +75,6 @@ def a_record(room: Path) -> tuple[Path, Callable[[], object]]:
     return file, store.records
 
 
-def a_snapshot(room: Path) -> tuple[Path, Callable[[], object]]:
-    snapshot = Snapshot(room / "state", "a run batch")
-    snapshot.write({"w": torch.arange(40.0)}, {"round": 3})
-    return snapshot.file, snapshot.read
-
-
 def damages(content: bytes, draw: random.Random) -> Iterator[bytes]:
     """Yield the content with one byte flipped (a hundred times) and truncated (fifty times)."""
     for place in (draw.randrange(len(content)) for _ in range(100)):
@@ -90,7 +83,7 @@ def damages(content: bytes, draw: random.Random) -> Iterator[bytes]:
         yield content[: draw.randrange(len(content))]
 
 
-@pytest.mark.parametrize("made", [a_raw_file, a_prepared_array, a_record, a_snapshot])
+@pytest.mark.parametrize("made", [a_raw_file, a_prepared_array, a_record])
 def test_r6_flipped_and_truncated_files_are_reported_with_the_remedy(made, tmp_path, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     file, read = made(tmp_path)

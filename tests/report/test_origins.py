@@ -51,7 +51,9 @@ def test_notes_of_others_are_kept(studies):
             origins.check(out, [stem], study)
 
 
-def test_damaged_notes_are_ignored(studies):
+@pytest.mark.parametrize("notes", ["{", "[]", '{"mine/table": 5}', '{"mine/table": ["one.toml"]}', "\udcff"])
+def test_damaged_notes_are_ignored(studies, notes):
     _, two, out = studies
-    (out / origins.NAME).write_text("{")
+    (out / origins.NAME).write_text(notes, errors="surrogateescape")
     origins.check(out, ["mine/table"], two)
+    origins.note(out, ["mine/table"], two)

@@ -143,8 +143,7 @@ def test_a_failing_run_batch_leaves_the_others_alone(store):
     with pytest.raises(FailedError) as error:
         train(Scripted(end), RUN_BATCHES, store, events.append)
     assert str(error.value) == (
-        "1 of 3 run batches failed, all others are recorded; "
-        "the first failure (fedavg on digits, 2 seeds): no such thing"
+        "2 of 6 runs failed, all others are recorded; the first failure (fedavg on digits, 2 seeds): no such thing"
     )
     assert error.value.status == 1
     assert counts(store) == once(RUN_BATCHES[0], RUN_BATCHES[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from bench.train import driver, engine
 from bench.train.rounds import Rounds
 from bench.train.snapshots import Snapshot, SnapshotPolicy
 from bench.train.state import RunState
-from bench.types import Budget, DataError
+from bench.types import Budget
 from tests.reference import models
 from tests.train.toy import federation
 
@@ -89,7 +90,7 @@ def test_a_snapshot_of_another_version_is_ignored(tmp_path: Path, monkeypatch: p
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_damaged_snapshot_is_named_and_never_used(tmp_path: Path) -> None:
+def test_a_damaged_snapshot_is_set_aside_and_never_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     snapshot = Snapshot(tmp_path / "state", "a")
     snapshot.write({"w": {(0, 1, 2): torch.arange(3.0)}, "empty": {}}, {"round": 3})
     found = snapshot.read()
@@ -104,5 +105,21 @@ def test_a_damaged_snapshot_is_named_and_never_used(tmp_path: Path) -> None:
         bad = bytearray(content)
         bad[place] ^= 1
         snapshot.file.write_bytes(bad)
-        with pytest.raises(DataError, match=r"damaged, its sha256 is .* delete it"):
-            snapshot.read()
+        caplog.clear()
+        assert snapshot.read() is None
+        assert re.search(
+            r"state: damaged, its sha256 is .* renamed to state\.damaged, its runs start again", caplog.text
+        )
+        assert not snapshot.file.exists()
+        assert (tmp_path / "state.damaged").read_bytes() == bad
+
+
+def test_a_snapshot_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Here a file is in the place of the folder."""
+    whole = _run("fedavg", "stack")
+    (tmp_path / "snapshots").touch()
+    trained = _run("fedavg", "stack", tmp_path / "snapshots")
+    assert trained.outcomes == whole.outcomes
+    (warning,) = [record.getMessage() for record in caplog.records if "snapshots" in record.getMessage()]
+    assert warning.startswith(f"{tmp_path / 'snapshots'}: snapshots cannot be written (")
+    assert warning.endswith("); training continues without them")

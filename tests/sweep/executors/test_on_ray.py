@@ -245,7 +245,7 @@ def test_without_an_address_a_cluster_is_started_here(cluster, closed, expected,
     unknown, changed = of_data(8, name="digit"), of_data(9, fingerprint="another")
     events: list[dict] = []
     with (
-        pytest.raises(FailedError, match="2 of 6 run batches failed"),
+        pytest.raises(FailedError, match="2 of 10 runs failed"),
         Runner(lambda told: RayExecutor(None, WorkerSettings(None, None), told, workers=1), events.append) as runner,
     ):
         runner.train([unknown, changed, *RUN_BATCHES], store)
