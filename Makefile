@@ -7,17 +7,25 @@ INSTALLED := .venv/.installed
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	"$$python" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo "$$python" && break; done)
 WORKERS ?= 2
+# Exact versions with hashes; nothing is built, because a build would fetch packages without hashes.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+LOCKED := $(INSTALL) --require-hashes --only-binary :all: --requirement
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
 		printf '  make %-18s %s\n' "$$target" "$$text"; done
 
-setup: $(INSTALLED) ## create .venv and install silobench with its development tools
+setup: $(INSTALLED) ## create .venv and install silobench with its development tools, in locked versions
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml constraints/dev.txt constraints/torch.txt constraints/torch-cpu.txt
 	@test -n "$(PYTHON)" || { echo "silobench needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(LOCKED) constraints/dev.txt
+	@$(BIN)/python -m pip show --quiet torch 2>/dev/null || $(LOCKED) constraints/torch-cpu.txt 2>/dev/null \
+		|| { echo "pip finds no CPU build of PyTorch; installing the build of the package index"; \
+			$(LOCKED) constraints/torch.txt; }
+	$(INSTALL) --no-build-isolation --editable .
+	$(BIN)/python -m pip check
 	@touch $@
 
 test: setup ## run the fast tests, without network and raw data (WORKERS=2 processes)

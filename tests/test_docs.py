@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 CARDS = [*sorted((ROOT / "datasets").glob("*.md")), *sorted((ROOT / "experiments").glob("*/README.md"))]
 FOLDERS = ("bench/", "datasets/", "experiments/", "results/", "scripts/", "tests/", "docs/")
 

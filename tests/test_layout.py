@@ -13,8 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
-    *("bench", "datasets", "experiments", "results", "scripts", "tests", "docs"),
+    *("bench", "constraints", "datasets", "experiments", "results", "scripts", "tests", "docs"),
     *("Makefile", "pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md"),
+    "SECURITY.md",
 }
 MAX_MODULES = 15  # in one package; bench/algorithms has a module per algorithm
 # Folders and files of tests that cover several modules, or files that are no modules.
