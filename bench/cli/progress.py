@@ -66,9 +66,9 @@ class Count:
             case "planned":
                 self.runs += event["runs"]
             case "begun":
-                self.running[name] = dict(event)
+                self.running[name] = {**event, "since": time.monotonic()}
             case "round" if name in self.running:
-                self.running[name] |= event
+                self.running[name] |= {**event, "since": time.monotonic()}
             case "finished":
                 self.finished += event["runs"]
                 self.diverged += event["diverged"]
@@ -115,9 +115,24 @@ def sentence(event: Event) -> str:
             return f"{event['text']}: {event['error']}; retrying as two smaller batches"
         case "failed":
             return f"{event['text']}: failed, {event['error']}"
+        case "quiet":
+            return f"{event['text']}: no progress for {duration(event['seconds'])}"
+        case "waiting":
+            return f"{event['text']}: waiting for {_process(event)}"
+        case "taken over":
+            return f"{event['text']}: taken over from {_process(event)}"
         case "note":
             return f"note: {event['text']}"
     return ""
+
+
+def _process(event: Event) -> str:
+    """Return the other process that an event names, and what to do if it is stalled."""
+    process = f"process {event['pid']} on {event['host']}"
+    if not event["stalled"]:
+        return process
+    advice = "; continue or end it, or repeat the command with --steal" if event["event"] == "waiting" else ""
+    return f"{process}, which is stalled: no heartbeat for {duration(event['age'])}{advice}"
 
 
 @contextmanager
@@ -128,6 +143,8 @@ def _live() -> Iterator[Listener]:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
+
+    from bench.sweep.lease import QUIET_AFTER
 
     console, counts, lock = Console(stderr=True), Count(), threading.Lock()
 
@@ -142,15 +159,20 @@ def _live() -> Iterator[Listener]:
             for each in running[:SHOWN]:
                 loss = each.get("loss")
                 rounds = f"round {each.get('round', 0)} of {each['rounds']}" if "rounds" in each else "starting"
-                table.add_row(each["text"], rounds, "" if loss is None else f"best validation loss {loss:.4g}")
-            return Group(Text(head), ProgressBar(max(counts.runs, 1), counts.done, width=60), table)
+                note = "" if loss is None else f"best validation loss {loss:.4g}"
+                if (quiet := time.monotonic() - each["since"]) >= QUIET_AFTER:
+                    note = f"no progress for {duration(quiet)}"
+                table.add_row(each["text"], rounds, note)
+            bar = Table.grid()  # a bar alone does not end its line
+            bar.add_row(ProgressBar(max(counts.runs, 1), counts.done, width=60))
+            return Group(Text(head), bar, table)
 
     with Live(console=console, get_renderable=view, refresh_per_second=4, transient=True):
 
         def listener(event: Event) -> None:
             with lock:
                 counts(event)
-            if event["event"] in ("failed", "split", "note"):
+            if event["event"] not in ("planned", "finished") and sentence(event):
                 console.print(sentence(event), highlight=False, markup=False)
 
         yield listener

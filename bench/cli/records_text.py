@@ -38,10 +38,17 @@ def of_state(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _running(lease: Mapping[str, Any]) -> list[str]:
+    from bench.sweep.lease import QUIET_AFTER
+
     rounds = "starting" if lease["round"] is None else f"round {lease['round']} of {lease['rounds']}"
     loss = "" if lease["loss"] is None else f"best validation loss {lease['loss']:.4g}"
     process = f"process {lease['pid']} on {lease['host']}"
-    return [lease["text"] or lease["run_batch"], rounds, loss, f"running for {duration(lease['seconds'])}", process]
+    running, trouble = f"running for {duration(lease['seconds'])}", ""
+    if lease["stalled"]:
+        trouble = f"stalled: no heartbeat for {duration(lease['age'])}"
+    elif lease["quiet"] >= QUIET_AFTER:
+        trouble = f"no progress for {duration(lease['quiet'])}"
+    return [lease["text"] or lease["run_batch"], rounds, loss, running, process, trouble]
 
 
 def _diverged(counts: Mapping[str, int]) -> str:

@@ -61,6 +61,9 @@ class TrainingOptions:
     snapshot_minutes: float = field(
         default=5.0, metadata=_option("Save the state of running batches every N minutes.", min=0)
     )
+    steal: bool = field(
+        default=False, metadata=_option("Train the run batches that stalled processes hold.", "--steal")
+    )
 
     def __post_init__(self) -> None:
         if self.address is not None and self.executor is not ExecutorName.RAY:
@@ -108,7 +111,7 @@ def _runner(options: TrainingOptions, store: Path, data: Path | None) -> Iterato
 
     stop = threading.Event()
     make = partial(_executor, options, store, data)
-    with listening(options.view) as listener, _signals(stop), Runner(make, listener, stop) as runner:
+    with listening(options.view) as listener, _signals(stop), Runner(make, listener, stop, options.steal) as runner:
         yield runner
 
 

@@ -1,7 +1,8 @@
 """Leases: a file per running run batch, so that several processes share one store and train each run once.
 
-A lease names its process and the progress of the training, and is rewritten every few seconds. Another process may take
-over a lease if its process has ended, or if it was not rewritten for a while.
+A lease names its process and the progress of the training, and is rewritten every few seconds (a heartbeat). Another
+process may take over a lease if its process has ended, or, on another machine, if it was not rewritten for a while. A
+process of this machine that runs but does not rewrite its lease is stalled: its lease is taken over on request only.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,10 @@ from bench.types import SilobenchError
 
 HEARTBEAT = 2.0  # seconds between two writes of a lease
 STALE_AFTER = 3 * HEARTBEAT
+STALLED_AFTER = 30.0  # seconds without a heartbeat of a process that exists
+QUIET_AFTER = 300.0  # seconds without a new round that are worth a message
+TYPES = {"pid": int, "started": str | None, "host": str, "boot": str, "begun": float}
+OPTIONAL = {"text": str, "runs": int, "round": int, "rounds": int, "loss": int | float, "progressed": float}
 
 
 class Leases:
@@ -43,21 +49,23 @@ class Leases:
         for run_batch in list(self._held):
             self.release(run_batch)
 
-    def claim(self, run_batch: str, about: Mapping[str, Any]) -> bool:
+    def claim(self, run_batch: str, about: Mapping[str, Any], *, steal: bool = False) -> bool:
         """Take the lease of a run batch; return False if a living process holds it.
 
-        ``about`` describes the run batch. Raise :class:`SilobenchError` if the lease cannot be written (full disk, no
-        permission).
+        ``about`` describes the run batch. With ``steal``, a lease whose process is stalled is taken over. Raise
+        :class:`SilobenchError` if the lease cannot be written (full disk, no permission).
         """
         file = _file(self.store, run_batch)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            with self.store.lock:
-                if (other := _read(file)) is not None and _alive(other, file):
+            with self.store.lock():
+                if (other := active_lease(file)) is not None and not (steal and other["stalled"]):
                     return False
+                now = time.time()
                 with self._guard:
-                    self._held[run_batch] = {**_holder(), "run_batch": run_batch, "begun": time.time(), **about}
-                self._write(run_batch)
+                    times = {"begun": now, "progressed": now}
+                    self._held[run_batch] = {**_holder(), "run_batch": run_batch, **times, **about}
+                    self._write(run_batch)
         except OSError as error:
             self.release(run_batch)
             raise SilobenchError(
@@ -69,30 +77,67 @@ class Leases:
         """Set the progress of a run batch in its lease, which is written at the next heartbeat."""
         with self._guard:
             if run_batch in self._held:
-                self._held[run_batch] |= progress
+                self._held[run_batch] |= {**progress, "progressed": time.time()}
+
+    def quiet(self) -> dict[str, float]:
+        """Return the seconds since the last progress of each run batch that this process holds."""
+        with self._guard:
+            return {run_batch: max(0.0, time.time() - held["progressed"]) for run_batch, held in self._held.items()}
+
+    def other(self, run_batch: str) -> dict[str, Any] | None:
+        """Return the lease of a run batch that a living process holds, see :func:`active_lease`."""
+        return active_lease(_file(self.store, run_batch))
 
     def release(self, run_batch: str) -> None:
         with self._guard:
-            if self._held.pop(run_batch, None) is not None:  # otherwise another process holds it
-                _file(self.store, run_batch).unlink(missing_ok=True)
+            file = _file(self.store, run_batch)
+            if self._is_ours(run_batch) and not file.is_dir():
+                file.unlink(missing_ok=True)
+            self._held.pop(run_batch, None)
 
     def _keep_alive(self) -> None:
         while not self._over.wait(self.beat):
             for run_batch in list(self._held):
-                with suppress(OSError):  # a full disk: training continues, another process may train the same
-                    self._write(run_batch)
+                # A full disk: training continues, another process may train the same.
+                with suppress(OSError), self._guard:
+                    if self._is_ours(run_batch):
+                        self._write(run_batch)
+                    else:
+                        self._held.pop(run_batch, None)
 
     def _write(self, run_batch: str) -> None:
-        with self._guard:
-            if run_batch in self._held:
-                write_whole(_file(self.store, run_batch), json.dumps(self._held[run_batch]).encode())
+        write_whole(_file(self.store, run_batch), json.dumps(self._held[run_batch]).encode())
+
+    def _is_ours(self, run_batch: str) -> bool:
+        """Tell whether this process holds the lease, and no other process has taken it over."""
+        if (held := self._held.get(run_batch)) is None:
+            return False
+        written = _read(_file(self.store, run_batch))
+        return written is None or all(written[key] == held[key] for key in TYPES)
 
 
 def active_leases(store: Store) -> list[dict[str, Any]]:
-    """Return the leases of living processes: what they train, and their progress."""
-    files = sorted((store.path / "leases").glob("*.json"))
-    found = ((file, _read(file)) for file in files)
-    return [lease for file, lease in found if lease is not None and _alive(lease, file)]
+    """Return the leases of living processes, see :func:`active_lease`."""
+    found = map(active_lease, sorted((store.path / "leases").glob("*.json")))
+    return [lease for lease in found if lease is not None]
+
+
+def active_lease(file: Path) -> dict[str, Any] | None:
+    """Return the lease in ``file``: what is trained, by whom, and the progress; None if its process is not alive.
+
+    "age" is the time since the last heartbeat, "quiet" since the last progress, in seconds. "stalled" tells whether the
+    heartbeat is overdue.
+    """
+    lease, now = _read(file), time.time()
+    try:
+        # A time in the future is as wrong as one in the past: the clock was changed, or the file is forged.
+        age = abs(now - file.stat().st_mtime)
+    except OSError:
+        return None
+    if lease is None or not _alive(lease, age):
+        return None
+    quiet = max(0.0, now - lease.get("progressed", lease["begun"]))
+    return {**lease, "age": age, "quiet": quiet, "stalled": age > STALLED_AFTER}
 
 
 def _file(store: Store, run_batch: str) -> Path:
@@ -105,20 +150,21 @@ def _read(file: Path) -> dict[str, Any] | None:
         lease: dict[str, Any] = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
-    types = {"pid": int, "started": str | None, "host": str, "boot": str, "begun": float}
-    valid = isinstance(lease, dict) and all(isinstance(lease.get(key, ...), kind) for key, kind in types.items())
+    valid = (
+        isinstance(lease, dict)
+        and all(isinstance(lease.get(key, ...), kind) for key, kind in TYPES.items())
+        and all(isinstance(lease.get(key), kind | None) for key, kind in OPTIONAL.items())
+        and all(isfinite(value) for value in lease.values() if isinstance(value, float))
+    )
     return lease if valid and lease["pid"] > 0 else None
 
 
-def _alive(lease: Mapping[str, Any], file: Path, now: Callable[[], float] = time.time) -> bool:
-    """Tell whether the holder of a lease is alive: by its process on this machine, else by the age of the file."""
+def _alive(lease: Mapping[str, Any], age: float) -> bool:
+    """Tell whether the holder of a lease is alive: by its process on this machine, else by the age of the lease."""
     me = _holder()
     if (lease["host"], lease["boot"]) == (me["host"], me["boot"]):
         return _runs(lease["pid"], lease["started"])
-    try:
-        return abs(now() - file.stat().st_mtime) < STALE_AFTER
-    except OSError:
-        return False
+    return age < STALE_AFTER
 
 
 def _holder() -> dict[str, Any]:
@@ -140,7 +186,7 @@ def _runs(pid: int, started: str | None) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass  # a process of another user
     fields = _stat(pid)
     return not fields or (fields[0] != "Z" and started in (None, _started(pid)))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from filelock import FileLock
-
 from bench.files import write_whole
 from bench.registry import folder
+from bench.sweep.store import Store
 
 NAME = "studies.txt"
 
@@ -17,7 +16,7 @@ def note(store: Path, study: Path) -> None:
     if folder("experiments").resolve() in study.resolve().parents:
         return
     store.mkdir(parents=True, exist_ok=True)
-    with FileLock(store / ".lock"):
+    with Store(store).lock():
         line, lines = str(study.resolve()), _lines(store)
         if line not in lines:
             write_whole(store / NAME, "".join(f"{each}\n" for each in [*lines, line]).encode())

@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.files import write_whole
 from bench.sweep.executors.base import BatchResult, Executor, Progress
-from bench.sweep.lease import Leases
+from bench.sweep.lease import QUIET_AFTER, Leases
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.types import SilobenchError
 
 Event = dict[str, Any]
 POLL = 0.5  # seconds between two checks of leases that other processes hold
+WAIT_REPORTED_AFTER = 5.0  # seconds
 ATTEMPTS = 2  # of a run batch whose worker dies, before it is split
 
 
@@ -41,14 +42,19 @@ class Runner:
     The executor is made for the first run batches and kept until the block ends. A search that asks for settings in
     several batches so keeps its workers, and the data that they have loaded.
 
+    With ``steal``, run batches of stalled processes are taken over.
+
     Events are dictionaries with the key "event": "note" (text), "planned" (run_batches, runs), "begun" (runs), "round"
-    (round, rounds, loss), "finished" (runs, diverged, seconds), "split" (error) and "failed" (runs, error). The last
-    five have the name of the run batch ("run_batch"), and all of these but "round" its description ("text").
+    (round, rounds, loss), "finished" (runs, diverged, seconds), "split" (error), "failed" (runs, error), "quiet"
+    (seconds without a new round), "waiting" for another process and "taken over" from it (pid, host, age of its last
+    heartbeat, stalled). All but the first two have the name of the run batch ("run_batch"), and all of these but
+    "round" its description ("text").
     """
 
     make_executor: Callable[[Progress], Executor]
     tell: Callable[[Event], None] = lambda event: None
     stop: threading.Event = field(default_factory=threading.Event)
+    steal: bool = False
     _executor: Executor | None = field(default=None, init=False)
     _leases: Leases | None = field(default=None, init=False)
     _noted: set[str] = field(default_factory=set, init=False)
@@ -109,7 +115,9 @@ class _Queue:
         self.runner, self.store, self.leases, self.executor = runner, store, leases, executor
         self.waiting = deque(run_batches)
         self.elsewhere: deque[PlannedBatch] = deque()  # trained by other processes
-        self.running = 0
+        self.running: dict[str, PlannedBatch] = {}
+        self.idle_since: float | None = None
+        self.reported: set[tuple[Any, ...]] = set()  # waits and silences
         self.deaths: dict[str, int] = {}  # how often the worker of a run batch died
         self.failed: list[tuple[PlannedBatch, str]] = []
 
@@ -124,29 +132,62 @@ class _Queue:
             while self.waiting and self.executor.free and not stopped:
                 self._start(self.waiting.popleft())
             if self.running:
+                self.idle_since = None
                 for result in self.executor.finished(POLL):
                     self._end(result)
+                self._report_silence()
             elif stopped or not self.unfinished:
                 return
             else:
+                self.idle_since = self.idle_since or time.monotonic()
                 time.sleep(POLL)
             if not self.waiting:
+                self._report_waits()
                 self.waiting, self.elsewhere = self.elsewhere, self.waiting
 
     def _start(self, run_batch: PlannedBatch) -> None:
         """Train the run batch, unless it has been recorded meanwhile or another process trains it."""
-        if not self.leases.claim(run_batch.name, {"text": describe(run_batch), "runs": len(run_batch.runs)}):
+        about = {"text": describe(run_batch), "runs": len(run_batch.runs)}
+        other = self.leases.other(run_batch.name) if self.runner.steal else None
+        if not self.leases.claim(run_batch.name, about, steal=self.runner.steal):
             self.elsewhere.append(run_batch)
-        elif self.store.holds(run_batch.name):
+            return
+        if other is not None and other["stalled"]:
+            self._tell("taken over", run_batch, **_process(other))
+        if self.store.holds(run_batch.name):
             self.leases.release(run_batch.name)
         else:
             self._tell("begun", run_batch, runs=len(run_batch.runs))
             self.executor.submit(run_batch)
-            self.running += 1
+            self.running[run_batch.name] = run_batch
+
+    def _report_waits(self) -> None:
+        """Report every stalled process that is waited for, and after some idle seconds every other one; each once."""
+        long = self.idle_since is not None and time.monotonic() - self.idle_since >= WAIT_REPORTED_AFTER
+        for run_batch in self.elsewhere:
+            other = self.leases.other(run_batch.name)
+            if other is None or not (long or other["stalled"]):
+                continue
+            if self._is_new("waiting", run_batch.name, other["pid"], other["host"], other["begun"], other["stalled"]):
+                self._tell("waiting", run_batch, **_process(other))
+
+    def _report_silence(self) -> None:
+        """Report run batches that have had no new round for long, once until the next round."""
+        for name, seconds in self.leases.quiet().items():
+            if seconds < QUIET_AFTER:
+                self.reported.discard(("quiet", name))
+            elif name in self.running and self._is_new("quiet", name):
+                self._tell("quiet", self.running[name], seconds=round(seconds, 1))
+
+    def _is_new(self, *what: Any) -> bool:
+        """Tell whether this was not reported before, and remember it."""
+        new = what not in self.reported
+        self.reported.add(what)
+        return new
 
     def _end(self, result: BatchResult) -> None:
-        self.running -= 1
         run_batch = result.run_batch
+        del self.running[run_batch.name]
         trace = self._write_trace(result)
         for note in result.notes:
             self.runner.note(note)
@@ -191,6 +232,11 @@ class _Queue:
 
     def _tell(self, event: str, run_batch: PlannedBatch, **more: Any) -> None:
         self.runner.tell({"event": event, "run_batch": run_batch.name, "text": describe(run_batch), **more})
+
+
+def _process(lease: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the process that holds a lease, and the age of its last heartbeat in seconds."""
+    return {**{key: lease[key] for key in ("pid", "host", "stalled")}, "age": round(lease["age"], 1)}
 
 
 def describe(run_batch: PlannedBatch) -> str:

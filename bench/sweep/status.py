@@ -15,23 +15,26 @@ from bench.sweep.store import Record, Store, garbage_collection_paused
 if TYPE_CHECKING:
     from bench.spec import StudySpec
 
-LEASE_KEYS = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "host")
+LEASE_KEYS = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "host", "stalled")
 
 
 def status(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
     """Return the status of the store in plain containers, and its intact records by the hash of their run.
 
-    ``training``: lease of each run batch, with the seconds since its start. ``finished``: counts of runs, diverged runs
-    and run batches, and the seconds of their training. ``snapshots``: file, bytes, age in seconds. ``failed``: file
-    with the traceback of each run batch that ended by an unexpected error, and its first line. ``damaged``: a message
-    for each damaged file of records.
+    ``training``: lease of each run batch, with the seconds since its start ("seconds"), its last heartbeat ("age") and
+    its last round ("quiet"); "stalled" if its process exists but gives no heartbeat. ``finished``: counts of runs,
+    diverged runs and run batches, and the seconds of their training. ``snapshots``: file, bytes, age in seconds.
+    ``failed``: file with the traceback of each run batch that ended by an unexpected error, and its first line.
+    ``damaged``: a message for each damaged file of records.
     """
     records, damage = store.read_all()
     now = time.time()
     return {
         "store": str(store.path),
         "training": [
-            {**{key: lease.get(key) for key in LEASE_KEYS}, "seconds": round(max(0.0, now - lease["begun"]), 1)}
+            {key: lease.get(key) for key in LEASE_KEYS}
+            | {"seconds": round(max(0.0, now - lease["begun"]), 1)}
+            | {key: round(lease[key], 1) for key in ("age", "quiet")}
             for lease in active_leases(store)
         ],
         "finished": {

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from pydantic_core import from_json
 
 from bench.files import write_whole
@@ -25,6 +25,7 @@ from bench.types import DataError, SilobenchError
 
 FORMAT = 2
 CHECKSUM = ',"sha256":"'
+LOCK_TIMEOUT = 300.0  # seconds; a process holds the lock for less than a second
 Record = dict[str, Any]
 
 
@@ -46,10 +47,22 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    @property
-    def lock(self) -> FileLock:
-        """The lock that a process holds while it writes anything but a snapshot."""
-        return FileLock(self.path / ".lock")
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the lock that a process needs to write anything but a snapshot.
+
+        Raise :class:`SilobenchError` if another process holds it for :data:`LOCK_TIMEOUT`, for example a stopped one.
+        """
+        lock = FileLock(self.path / ".lock", timeout=LOCK_TIMEOUT)
+        try:
+            lock.acquire()
+        except Timeout:
+            what = f"another process has held this lock for {LOCK_TIMEOUT:.0f} s"
+            raise SilobenchError(f"{lock.lock_file}: {what}; continue or end it, and repeat the command") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def records(self) -> dict[str, Record]:
         """Return every record by the hash of its run; raise :class:`DataError` for the first damaged file."""
@@ -95,7 +108,7 @@ class Store:
         content = "".join(f"{encode(record)}\n" for record in records)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            with self.lock:
+            with self.lock():
                 # Writers hold the lock, so a temporary file found here belongs to a process that died.
                 for leftover in file.parent.glob(".*.part"):
                     leftover.unlink()

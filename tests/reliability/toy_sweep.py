@@ -1,12 +1,13 @@
 """A sweep with fake training that imports fast, for the reliability tests to start, interrupt and repeat.
 
-python toy_sweep.py STORE [--workers N] [--run-batches P] [--runs R] [--seconds S] [--backwards] [--report]
+python toy_sweep.py STORE [--workers N] [--run-batches P] [--runs R] [--seconds S] [--backwards] [--steal] [--report]
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import resource
 import signal
@@ -63,6 +64,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--seconds", default="0.01")
     parser.add_argument("--backwards", action="store_true")
+    parser.add_argument("--steal", action="store_true")
     parser.add_argument("--report", action="store_true", help="print memory and open files during the sweep")
     wanted = parser.parse_args()
     os.environ[SECONDS] = wanted.seconds
@@ -82,6 +84,8 @@ def main() -> None:
     def tell(event):
         nonlocal ended
         ended += event["event"] == "finished"
+        if "pid" in event:
+            print(json.dumps(event), flush=True)
         if wanted.report and event["event"] == "finished" and ended % (wanted.run_batches // 10) == 0:
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             print(pages * resource.getpagesize(), len(list(Path("/proc/self/fd").iterdir())), flush=True)
@@ -94,7 +98,7 @@ def main() -> None:
         return ProcessExecutor(wanted.workers, site, told) if wanted.workers else InProcessExecutor(site, told)
 
     try:
-        with Runner(make, tell, stop) as runner:
+        with Runner(make, tell, stop, wanted.steal) as runner:
             runner.train(run_batches, store)
     except SilobenchError as error:
         print(error, file=sys.stderr)
