@@ -36,5 +36,6 @@ def made(run: RunSpec, loss: float | None = 0.5, score: float = 0.8, **more: Any
         "validation": [[each, each] for each in falling], "aggregated": falling, "curves": {}, "traces": {},
         "communication": {"up": 1210, "down": 1210}, "parameters": 1210, "path": "stack", "clients": list(CLIENTS),
         "test_sizes": [10, 20], "synthetic": False, "versions": {"silobench": "0.1.0", "torch": "2.11.0"},
+        "environments": [],
     }  # fmt: skip
     return json.loads(json.dumps(record | more))

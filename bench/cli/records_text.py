@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench.cli.format import aligned, batches, brief, count, duration, exact, number
+from bench.sweep.summaries import environment
 from bench.types import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def of_run(record: Mapping[str, Any]) -> Iterator[str]:
         "communication": f"{number(floats['up'])} floats uploaded, {number(floats['down'])} downloaded "
         "per client and round",
         "made by": f"silobench {versions['silobench']} with torch {versions['torch']} ({record['path']})",
+        "environment": environment(record),
     }
     yield from (f"  {line}" for line in aligned([[name, value] for name, value in about.items()]))
     for metric in dict.fromkeys(metric for _, _, _, metric, _ in record["scores"]):

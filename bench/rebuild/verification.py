@@ -9,7 +9,8 @@ from bench.data.files.locate import downloads_forbidden
 from bench.rebuild.collect import filled
 from bench.rebuild.record_sets import RecordSet
 from bench.report import publish
-from bench.report.verify import CellDifference, RunDifference, Verification, compare_runs, compare_tables
+from bench.report.tables.table import Table
+from bench.report.verify import RunDifference, Verification, compare_environments, compare_runs, compare_tables
 from bench.sweep.store import Store
 from bench.types import SpecError, nearest
 
@@ -28,7 +29,7 @@ def verify(
     with downloads_forbidden("a comparison of records"):
         found = Store(ours.store).records()
         metadata = ours.metadata(found, data)
-        cells: list[CellDifference] = []
+        pairs: list[tuple[Table, Table]] = []
         runs: list[RunDifference] = []
         missing: list[str] = []
         known: list[str] = []
@@ -47,10 +48,11 @@ def verify(
                             missing.append(known[-1])
                             continue
                         rebuilt, printed = (publish.table(which.study, which.chosen, name) for which in (same, study))
-                        cells += compare_tables(rebuilt, printed, tolerance)
+                        pairs.append((rebuilt, printed))
     for name in tables:
         if not any(each.startswith(name) for each in known):
             raise SpecError(f"no published table {name!r}: {nearest(name, known)}")
-    if not cells:
+    if not pairs:
         raise SpecError(f"{ours.store}: no published table has its runs here; run `silobench reproduce-table` first")
-    return Verification(tuple(runs), tuple(cells), tuple(missing), tolerance)
+    cells = tuple(cell for rebuilt, printed in pairs for cell in compare_tables(rebuilt, printed, tolerance))
+    return Verification(tuple(runs), cells, tuple(missing), tolerance, *compare_environments(pairs))

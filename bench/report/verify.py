@@ -1,14 +1,15 @@
 """Comparison of own records with published records of the same runs and tables.
 
-Runs of the same specification differ between machines in the last digits, and training may amplify that. Therefore the
-cells of tables decide, and single runs only show how large the differences are.
+Runs of the same specification differ between processors by rounding, which training amplifies. Therefore the cells of
+tables decide, and single runs only show how large the differences are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.report.environments import RunEnvironments, described
 from bench.report.scores import Record
 from bench.report.statistics import defined, mean
 from bench.report.tables.table import Cell, Table
@@ -59,13 +60,16 @@ class CellDifference:
 class Verification:
     """The comparison of two stores: the runs that both hold, and the cells of the tables that both fill.
 
-    ``missing`` are the published tables (ids) that the own records cannot fill.
+    ``missing`` are the published tables (ids) that the own records cannot fill. ``ours`` and ``theirs`` are the
+    environments of the runs behind the compared tables, with the facts in which they differ; empty if all are equal.
     """
 
     runs: tuple[RunDifference, ...]
     cells: tuple[CellDifference, ...]
     missing: tuple[str, ...]
     tolerance: float
+    ours: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -108,6 +112,18 @@ def compare_tables(ours: Table, published: Table, tolerance: float) -> Iterator[
         )
 
 
+def compare_environments(tables: Sequence[tuple[Table, Table]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the environments behind the own and the published tables; none if all are equal."""
+    ours = {each for own, _ in tables for each in own.environments}
+    theirs = {each for _, published in tables for each in published.environments}
+    texts = described([*ours, *theirs])
+    return ((), ()) if ours == theirs else (_sorted(texts, ours), _sorted(texts, theirs))
+
+
+def _sorted(texts: Mapping[RunEnvironments, str], found: Iterable[RunEnvironments]) -> tuple[str, ...]:
+    return tuple(sorted(texts[each] for each in found))
+
+
 def render(found: Verification, limit: int = 12) -> str:
     """Return the comparison as text: a line for each table, the cells outside the tolerance, and the runs.
 
@@ -120,6 +136,8 @@ def render(found: Verification, limit: int = 12) -> str:
     for table in dict.fromkeys(cell.table for cell in found.cells):
         lines += _table_lines([cell for cell in found.cells if cell.table == table], table, limit)
     lines.append(_runs_line(found))
+    if found.ours:
+        lines.append(f"Environments: ours {'; '.join(found.ours)}. Published: {'; '.join(found.theirs)}.")
     if found.missing:
         lines.append(f"Not compared, because their runs are not in this store: {len(found.missing)} published tables.")
     return "\n".join(lines)

@@ -23,7 +23,7 @@ from bench.files import write_whole
 from bench.sweep.plan import batch_name
 from bench.types import DataError, SilobenchError
 
-FORMAT = 2
+FORMAT = 3
 CHECKSUM = ',"sha256":"'
 LOCK_TIMEOUT = 300.0  # seconds; a process holds the lock for less than a second
 Record = dict[str, Any]
@@ -37,8 +37,13 @@ def _with_curves(record: Record) -> Record:
     return {"curves": {}, "traces": {}} | record | {"spec": spec, "format": 2}
 
 
+def _with_environments(record: Record) -> Record:
+    """Upgrade from format 2: add the environments, which were not recorded."""
+    return {"environments": []} | record | {"format": 3}
+
+
 # Functions that convert a record from a format to the next one. The hash of the run stays unchanged.
-UPGRADES: dict[int, Callable[[Record], Record]] = {1: _with_curves}
+UPGRADES: dict[int, Callable[[Record], Record]] = {1: _with_curves, 2: _with_environments}
 
 
 class Store:

@@ -10,6 +10,7 @@ from typing import Any
 from bench.sweep.search.selection import best_validation
 
 Record = Mapping[str, Any]
+NOT_RECORDED = "not recorded"  # the environments of records of the first formats
 Score = tuple[str, int, str, float | None]  # checkpoint, client, metric, value (None if undefined)
 
 
@@ -47,6 +48,16 @@ def names(record: Record) -> dict[str, Any]:
     return named | {f"budget.{key}": value for key, value in spec["budget"].items()}
 
 
+def environment(record: Record) -> str:
+    """Return in one line the environments that a run was trained in (see :mod:`bench.environment`)."""
+    return " then ".join(map(listed, record["environments"])) or NOT_RECORDED
+
+
+def listed(facts: Mapping[str, str]) -> str:
+    """Return the facts of an environment in one line, in alphabetical order."""
+    return ", ".join(f"{name} {facts[name]}" for name in sorted(facts, key=str.lower))
+
+
 def summary(record: Record) -> dict[str, Any]:
     """Return a short form of a run, in plain containers.
 
@@ -63,4 +74,5 @@ def summary(record: Record) -> dict[str, Any]:
         "metric": metric,
         "scores": means(record, metric),
         "synthetic": record["synthetic"],
+        "environment": environment(record),
     }

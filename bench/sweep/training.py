@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -90,7 +90,7 @@ def train(
             tell=tell,
         )
     return [
-        record(_as_trained(run, outcome), outcome, federations[number % len(federations)])
+        record(_as_trained(run, outcome), outcome, federations[number % len(federations)], trained.environments)
         for number, (run, outcome) in enumerate(zip(run_batch.runs, trained.outcomes, strict=True))
     ]
 
@@ -123,8 +123,13 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, Any]:
-    """Return the record of one run in plain containers, without times or machines: repeated runs give equal records."""
+def record(
+    run: RunSpec, outcome: Outcome, federation: Federation, environments: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return the record of one run in plain containers, without times, so that repeated runs give equal records.
+
+    ``environments`` are those of its run batch: several if it was resumed on a machine of another kind.
+    """
     untuned = {} if outcome.untuned is None else {"untuned": outcome.untuned}
     return {
         "format": FORMAT,
@@ -146,4 +151,5 @@ def record(run: RunSpec, outcome: Outcome, federation: Federation) -> dict[str, 
         "test_sizes": federation.test_sizes,
         "synthetic": federation.synthetic,
         "versions": {"silobench": __version__, "torch": version("torch")},
+        "environments": [dict(each) for each in environments],
     }

@@ -17,6 +17,7 @@ from typing import Literal
 
 import torch
 
+from bench.environment import environment
 from bench.train import evaluate, halving
 from bench.train.path import mapper_of
 from bench.train.results import as_plain, collect_outcomes, from_plain
@@ -29,7 +30,7 @@ from bench.types import Outcome, SpecError, content_hash
 # The most weights (d x settings x seeds x clients) in one stack; more settings are trained in several stacks.
 STACKED_WEIGHTS = 2**24
 # Version of the content of a snapshot; a snapshot of another version is ignored and its runs start again.
-FORMAT = 3
+FORMAT = 4
 
 Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, lowest aggregated validation loss so far
 
@@ -82,6 +83,7 @@ class Driver:
         self._waiting = list(self._all)  # settings of chunks that have not begun
         self._chunks: list[Chunk] = []
         self._passed = 0  # rungs at which settings have been dropped
+        self.environments = [environment()]  # in which the run batch was trained, in order
         self._resume()
 
     def run(self) -> list[Outcome]:
@@ -183,7 +185,8 @@ class Driver:
             chunks.append({"numbers": list(chunk.numbers), **metadata})
         ended = {number: [as_plain(outcome) for outcome in found] for number, found in self.outcomes.items()}
         waiting = [list(numbers) for numbers in self._waiting]
-        snapshot.write(tree, {"chunks": chunks, "ended": ended, "waiting": waiting, "passed": self._passed})
+        progress = {"chunks": chunks, "ended": ended, "waiting": waiting, "passed": self._passed}
+        snapshot.write(tree, {**progress, "environments": self.environments})
 
     def _resume(self) -> None:
         """Restore the state of the snapshot, if there is one."""
@@ -196,6 +199,8 @@ class Driver:
             self._chunks.append(Chunk(kept["numbers"], rounds, rounds.resumed(tree[str(position)], kept)))
         self.outcomes = {int(number): [from_plain(each) for each in kept] for number, kept in metadata["ended"].items()}
         self._waiting, self._passed = metadata["waiting"], metadata["passed"]
+        earlier = metadata["environments"]
+        self.environments = [*earlier, *(each for each in self.environments if each not in earlier)]
 
 
 def chunk_numbers(run_batch: RunBatch, path: Literal["stack", "loop"]) -> list[Sequence[int]]:

@@ -27,13 +27,15 @@ from bench.types import Budget, Federation, Outcome, SpecError
 
 @dataclass
 class TrainedRuns:
-    """An :class:`Outcome` for every run (settings-major), and the models of the runs.
+    """An :class:`Outcome` for every run (settings-major), the models of the runs, and the environments of training.
 
-    Models are kept only of settings (by number) that were trained to the end since the call was last interrupted.
+    Models are kept only of settings (by number) that were trained to the end since the call was last interrupted. A
+    run batch has several environments (see :mod:`bench.environment`) if it was resumed on a machine of another kind.
     """
 
     outcomes: list[Outcome]
     models: list[tuple[Sequence[int], Rounds, Trained]]
+    environments: list[dict[str, str]]
 
     def personal(self, run: int, client: int, checkpoint: str) -> tuple[Rounds, dict[str, Any]]:
         """Return the personal model's tree of one run and client, with the rounds that trained it."""
@@ -101,7 +103,7 @@ def run(
         # torch's, on operations of a stack that it maps one by one; the user can do nothing about it
         warnings.filterwarnings("ignore", "There is a performance drop because", UserWarning)
         driver = Driver(run_batch, select_path(run_batch, path), rungs, reduction, snapshots, tell)
-        return TrainedRuns(driver.run(), driver.finished)
+        return TrainedRuns(driver.run(), driver.finished, driver.environments)
 
 
 def prepare(

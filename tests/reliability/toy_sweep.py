@@ -41,6 +41,7 @@ def record(run: RunSpec) -> dict:
         "scores": [["latest", 0, 0, "accuracy", number]], "validation": [[number]], "aggregated": [number],
         "curves": {}, "traces": {}, "communication": {"up": 1, "down": 1}, "parameters": 1, "path": "loop",
         "clients": ["one"], "test_sizes": [1], "synthetic": True, "versions": {},
+        "environments": [],
     }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ def record():
             "test_sizes": sizes or [10] * len(clients),
             "synthetic": synthetic,
             "communication": {"up": 14, "down": 1400},
+            "environments": [],
         } | other
 
     return make

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.report.audit.findings import Audit
+from bench.report.environments import described
 from bench.report.provenance import behind, versions
 from bench.report.scores import Record
 from bench.report.tables.compare import agreement
@@ -108,6 +109,11 @@ class Page:
     def versions(self) -> list[str]:
         """The versions of libraries behind the page's tables."""
         return versions(record for exhibit in self.exhibits for record in exhibit.records)
+
+    @property
+    def environments(self) -> list[str]:
+        """The environments of training behind the page's tables."""
+        return sorted(described(each for exhibit in self.exhibits for each in exhibit.table.environments).values())
 
     @property
     def machines(self) -> list[TrainingTime]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from bench.report.environments import environments, mixed
 from bench.report.scores import Record
 from bench.report.tables import footnotes, values
 from bench.report.tables.comparison_notes import comparison_notes
@@ -38,8 +39,8 @@ def build(spec: TableSpec, chosen: Mapping[str, Chosen], printed: Iterable[Numbe
     ]
     synthetic = any(record["synthetic"] for record in records)
     cells = judge(spec, _beside(spec, cells, clients, () if synthetic else printed))
-    table = Table(spec, tuple(cells), clients, synthetic)
-    computed = footnotes.computed(spec, used, clients, unscored)
+    table = Table(spec, tuple(cells), clients, synthetic, environments=environments(records))
+    computed = (*footnotes.computed(spec, used, clients, unscored), *mixed(table.environments))
     return replace(table, footnotes=(*computed, *comparison_notes(table), *spec.notes))
 
 

@@ -5,9 +5,11 @@ Without all columns there are no ranks, unless a partial table is asked for, whi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from bench.report.environments import mixed
 from bench.report.ranks import RankReport, friedman_as_published
 from bench.report.tables.comparison_notes import comparison_notes
 from bench.report.tables.rank_tests import rank_table
@@ -37,7 +39,10 @@ def join(
         own = [_cell(row, columns[column.table], str(number)) for number, column in enumerate(section.columns)]
         cells += [Cell(row.method, row.checkpoints[0]), *own]
     labels = tuple(column.label for column in section.columns)
-    table = Table(spec, tuple(cells), labels, any(each.synthetic for each in made), partial=partial and _holes(cells))
+    table = Table(
+        spec, tuple(cells), labels, any(each.synthetic for each in made), partial=partial and _holes(cells),
+        environments=sum((each.environments for each in made), Counter()),
+    )  # fmt: skip
     table = replace(table, cells=tuple(_with_ranks(table, printed_ranks or {})))
     return replace(table, footnotes=(*_footnotes(section, columns, table), *section.notes))
 
@@ -115,6 +120,7 @@ def _footnotes(section: JointSection, columns: Mapping[str, Table | str], table:
         found = columns[column.table]
         shown.append(f"{column.label} is {column.table}" + (f" (missing: {found})" if isinstance(found, str) else ""))
     yield f"Columns: {'; '.join(shown)}. The footnotes of these tables say how their numbers were computed."
+    yield from mixed(table.environments)
     yield from comparison_notes(table)
     if section.as_published:
         yield from _as_published(table)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, ValidationError
 
+from bench.report.environments import RunEnvironments
 from bench.report.learning_curves import ORACLE
 from bench.report.scores import SHOWN, bounds, sign
 from bench.report.statistics import Bounds
@@ -130,7 +132,7 @@ class Table:
     """The cells of a :class:`TableSpec` in row order, each "all" cell followed by those of the single clients.
 
     ``footnotes`` say how the numbers were computed; ``clients`` are the names of the clients by number. A ``partial``
-    table is averaged and ranked over the available columns.
+    table is averaged and ranked over the available columns. ``environments`` counts the runs behind it.
     """
 
     spec: TableSpec
@@ -139,6 +141,7 @@ class Table:
     synthetic: bool
     footnotes: tuple[str, ...] = ()
     partial: bool = False
+    environments: Counter[RunEnvironments] = field(default_factory=Counter)
 
     @property
     def title(self) -> str:

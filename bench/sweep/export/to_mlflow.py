@@ -12,7 +12,7 @@ from pathlib import Path
 from bench import __version__
 from bench.optional import optional
 from bench.sweep.export.to_tensorboard import results, scalars
-from bench.sweep.summaries import Record, names
+from bench.sweep.summaries import Record, environment, names
 
 BATCH = 1000  # the most metrics that MLflow accepts at once
 
@@ -40,7 +40,12 @@ def write(records: Sequence[Record], file: Path) -> None:
             # No artifacts are logged; without a location MLflow would use the current folder.
             experiments[data] = client.create_experiment(data, artifact_location="mlflow-artifacts:/")
         run = client.create_run(experiments[data], run_name=f"{spec['algorithm']['name']} {record['run'][:8]}")
-        tags = {"silobench.run": record["run"], "silobench.version": __version__, "synthetic": record["synthetic"]}
+        tags = {
+            "silobench.run": record["run"],
+            "silobench.version": __version__,
+            "synthetic": record["synthetic"],
+            "environment": environment(record),
+        }
         client.log_batch(
             run.info.run_id,
             metrics=[Metric(_key(tag), value, 0, len(record["aggregated"])) for tag, value in results(record).items()],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.optional import optional
-from bench.sweep.summaries import Record, names
+from bench.sweep.summaries import Record, environment, names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +68,7 @@ def _runs(records: Sequence[Record]) -> pd.DataFrame:
                 "parameters": record["parameters"],
                 "path": record["path"],
                 **record["versions"],
+                "environment": environment(record),
             }
             for record, setting in zip(records, settings, strict=True)
         ],
