@@ -23,15 +23,15 @@ def environment() -> dict[str, str]:
     """Return the facts by name; they are equal for every process on machines of the same kind.
 
     "processor" is its vendor, family and model, "capability" the instructions that torch uses, "BLAS" and "oneDNN" are
-    the libraries that torch was built with. "kernel ..." is the hash of a compiled kernel, or "torch" (see
-    :func:`bench.native.in_use`). A variable of ``VARIABLES`` is a fact where it is set.
+    the libraries that torch was built with. "kernel ..." is the hash of a compiled kernel, or "torch" (as in
+    :func:`bench.native.in_use`, without the reason). A variable of ``VARIABLES`` is a fact where it is set.
     """
     return {
         "processor": _processor(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         **_libraries(torch.__config__.show()),
         **{name: os.environ[name] for name in VARIABLES if name in os.environ},
-        **{f"kernel {name}": each for name, each in native.in_use().items()},
+        **{f"kernel {name}": used.partition(" ")[0] for name, used in native.in_use().items()},
         "Python": ".".join(map(str, sys.version_info[:2])),
         "numpy": version("numpy"),
         "scikit-learn": version("scikit-learn"),

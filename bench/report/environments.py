@@ -41,4 +41,4 @@ def mixed(found: Counter[RunEnvironments]) -> Iterator[str]:
     texts = described(found)
     counts = sorted((-number, texts[each]) for each, number in found.items())
     named = "; ".join(f"{text} ({-number:,} {'run' if number == -1 else 'runs'})" for number, text in counts)
-    yield f"Environments: the runs were trained in {len(found)}, between which rounding differs: {named}."
+    yield f"Environments of training differ, and rounding with them: {named}."

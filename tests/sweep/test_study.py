@@ -87,7 +87,7 @@ def trained(monkeypatch):
             kept = [alive[i] for i in survivors([losses[i] for i in alive], reduction)]
             ended = [rung if i in alive and i not in kept else end for i, end in enumerate(ended)]
             alive = kept
-        return SimpleNamespace(outcomes=[
+        return SimpleNamespace(environments=[], outcomes=[
             Outcome(setting, seed, "finished", None, (("local", 0, 0, "accuracy", 0.5),),
                     ((losses[i] + seed / 1e3,),) * ended[i], (losses[i] + seed / 1e3,) * ended[i],
                     {"up": 1, "down": 1}, (2, 2), "stack")

@@ -154,7 +154,7 @@ def test_no_mean_leaves_the_range_of_its_scores(runs):
     """Whatever is undefined, a mean lies between the scores it was made from, or is none at all."""
     records = tuple(
         {"run": "x", "status": "finished", "clients": list("abc"), "test_sizes": [1, 1, 1], "synthetic": False}
-        | {"communication": {"up": 1, "down": 1}}
+        | {"environments": [], "communication": {"up": 1, "down": 1}}
         | {"scores": [["local", client, client, "accuracy", score] for client, score in enumerate(run)]}
         for run in runs
     )
