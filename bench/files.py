@@ -1,12 +1,19 @@
-"""Atomic writes of files and folders, and the cache folder."""
+"""Atomic writes of files and folders, and the cache folder with its sealed files.
+
+A sealed file has three lines: the SHA-256 of the other two, the SHA-256 of a question, and the answer as JSON. It is
+used only if the seal is intact and the question is the one that is asked. Seals detect damage, not forgery.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from bench.types import SilobenchError
 
@@ -14,6 +21,50 @@ from bench.types import SilobenchError
 def cache_folder() -> Path:
     """Return the folder of cached files: ``BENCH_CACHE``, by default ``~/.cache/silobench``."""
     return Path(os.environ.get("BENCH_CACHE") or "~/.cache/silobench").expanduser()
+
+
+def remember(folder: str, question: Mapping[str, Any], answer: Any) -> None:
+    """Keep the ``answer`` to a ``question`` (both JSON) in a folder of the cache, for :func:`recall`.
+
+    The question holds everything that the answer depends on. A cache that cannot be written keeps nothing.
+    """
+    asked = digest(question)
+    with suppress(OSError):
+        write_whole(_place(folder, asked), sealed(asked, answer))
+
+
+def recall(folder: str, question: Mapping[str, Any]) -> Any:
+    """Return the answer kept for ``question``; None if there is none, or only a damaged file or that of another."""
+    asked = digest(question)
+    with suppress(OSError):
+        found, answer = unsealed(_place(folder, asked).read_bytes())
+        return answer if found == asked else None
+    return None
+
+
+def digest(content: Any) -> str:
+    """Return the SHA-256 of ``content``, written as canonical JSON, in hexadecimal digits."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sealed(question: str, answer: Any) -> bytes:
+    """Return the content of a sealed file with the digest of a question and its answer (JSON)."""
+    body = f"{question}\n{json.dumps(answer)}\n".encode()
+    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def unsealed(content: bytes) -> tuple[str, Any]:
+    """Return the digest of the question and the answer of a sealed file; ("", None) if the seal is broken."""
+    seal, _, body = content.partition(b"\n")
+    if seal != hashlib.sha256(body).hexdigest().encode():
+        return "", None
+    question, answer = body.splitlines()
+    return question.decode(), json.loads(answer)
+
+
+def _place(folder: str, asked: str) -> Path:
+    return cache_folder() / folder / f"{asked[:16]}.json"
 
 
 def write_whole(file: Path, content: bytes) -> Path:

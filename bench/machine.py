@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
 import sys
-from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-from bench import __version__
-from bench.files import cache_folder, write_whole
-from bench.types import content_hash
+from bench import __version__, files
 
 computed_by_torch: dict[str, str] = {}  # kernels that this process cannot use, and why
 
@@ -36,18 +31,14 @@ def compiler() -> list[str]:
 
 def remember(folder: str, what: Any, found: Any) -> None:
     """Keep a measurement ``found`` of ``what`` (both JSON) in a folder of the cache, for :func:`recall`."""
-    with suppress(OSError):  # a cache folder without write permission
-        write_whole(_memory(folder, what), json.dumps(found).encode())
+    files.remember(folder, _question(what), found)
 
 
 def recall(folder: str, what: Any) -> Any:
     """Return the measurement of ``what`` on this machine with these versions; None if there is none."""
-    with suppress(OSError, ValueError):
-        return json.loads(_memory(folder, what).read_bytes())
-    return None
+    return files.recall(folder, _question(what))
 
 
-def _memory(folder: str, what: Any) -> Path:
+def _question(what: Any) -> dict[str, Any]:
     c = [*compiler(), shutil.which(compiler()[0])]
-    here = [platform.node(), name(), c, sys.version, version("torch"), __version__]
-    return cache_folder() / folder / f"{content_hash({'machine': here, 'what': what})}.json"
+    return {"machine": [platform.node(), name(), c, sys.version, version("torch"), __version__], "what": what}

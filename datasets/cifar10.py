@@ -86,7 +86,7 @@ def shrunk(files: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     arrays = cache.prepared(
         "cifar10",
         inputs=files,
-        code=[Path(module.__file__ or "") for module in (cifar, images)],
+        code=[Path(__file__), *(Path(module.__file__ or "") for module in (cifar, images))],
         layout={"x": ((count, 3, SIZE, SIZE), "uint8"), "y": ((count,), "int64")},
         fill=fill,
     )

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from bench.data.files.cache import Arrays, prepared, remembered
 from bench.data.files.cards import raw_files
 from bench.data.files.locate import locate
+from bench.data.readers import tables
 from bench.data.readers.tables import read_csv, read_numbers
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError, Split, nearest
@@ -91,7 +92,8 @@ def _from_raw(file: Path) -> Parts:
         arrays["rows"][:] = decode(_read_raw(file))
 
     layout = {"rows": ((ROWS, len(FEATURES) + 1), "int16")}
-    return by_client(prepared("covertype", inputs=[file], code=[Path(__file__)], layout=layout, fill=fill)["rows"])
+    code = [Path(__file__), Path(tables.__file__)]
+    return by_client(prepared("covertype", inputs=[file], code=code, layout=layout, fill=fill)["rows"])
 
 
 def _read_raw(file: Path) -> np.ndarray:

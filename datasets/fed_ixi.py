@@ -15,8 +15,7 @@ from bench.data.files import cache
 from bench.data.files.archive import unpacked_temporarily
 from bench.data.files.cards import raw_files
 from bench.data.files.locate import locate
-from bench.data.readers import nifti
-from bench.data.readers.tables import read_table, require_columns
+from bench.data.readers import nifti, tables
 from bench.optional import optional
 from bench.registry import register
 from bench.types import Client, DataError, Federation, Split
@@ -50,7 +49,7 @@ def fed_ixi(root: Path | None = None) -> Federation:
     arrays = cache.prepared(
         "fed_ixi",
         inputs=[split, source] if source.is_file() else [split, *volumes(source).values()],
-        code=[Path(__file__)],
+        code=[Path(__file__), *(Path(module.__file__ or "") for module in (nifti, tables))],
         layout={"x": ((len(subjects), 1, *SHAPE), "float32"), "y": ((len(subjects), 2, *SHAPE), "uint8")},
         fill=lambda arrays: fill(arrays, subjects, source),
     )
@@ -70,8 +69,8 @@ def fed_ixi(root: Path | None = None) -> Federation:
 
 def parse(file: Path) -> list[Subject]:
     """Return the subjects of FLamby's split table, by centre and part and then in the order of the table."""
-    table = read_table(file)
-    require_columns(table, ("Patient ID", "Manufacturer", "Split"), str(file))
+    table = tables.read_table(file)
+    tables.require_columns(table, ("Patient ID", "Manufacturer", "Split"), str(file))
     lines = zip(table["Patient ID"], table["Manufacturer"], table["Split"], strict=True)
     subjects = [Subject(int(number), int(centre), str(part)) for number, centre, part in lines]
     order = [(centre, part) for centre in range(len(CENTRES)) for part in PARTS]

@@ -1,29 +1,32 @@
 """Metadata of data sets, cached on disk so that planning and reports do not load arrays.
 
-A cached entry is valid as long as nothing has changed that it depends on: the options, the code and cards of data sets,
-the raw files found for them (by size and modification time), and the versions of the libraries that read them.
+A cached entry is valid as long as nothing has changed that it depends on: the options, the folders that are searched,
+the source files and cards of the data set, the contents of its raw files, and the versions of the libraries that read
+them. A raw file that appears where an earlier search found none is such a change.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import platform
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from bench import registry
 from bench.data import flamby, load_dataset
-from bench.data.files import manifest
+from bench.data.files import hashes
+from bench.data.files.cache import DECODERS, versions
+from bench.data.files.hashes import combined, stamp
 from bench.data.files.locate import data_folders, tracked
-from bench.files import cache_folder, write_whole
-from bench.types import Client, Federation, Task, content_hash
+from bench.data.files.manifest import MANIFEST
+from bench.files import cache_folder, digest, recall, remember
+from bench.registry import stored
+from bench.types import Client, Federation, Task
 
-LIBRARIES = ("numpy", "pandas", "pillow", "scikit-learn", "torch")
+LIBRARIES = (*DECODERS, "pyarrow", "safetensors", "scikit-learn", "tokenizers")
 
 
 @dataclass(frozen=True)
@@ -79,25 +82,41 @@ def dataset_metadata(name: str, root: Path | None, options: Mapping[str, Any]) -
     """
     if name.startswith(flamby.PREFIX):
         return Metadata.of(load_dataset(name, root, **options))
-    request = {
-        "name": name,
-        "options": options,
-        "folders": [str(each) for each in data_folders(root)],
-        "working folder": str(Path.cwd()),
-        "code": _code_hash(registry.catalogue("datasets")[name].file),
-    }
-    file = cache_folder() / "metadata" / f"{content_hash(request)}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        entry = json.loads(file.read_bytes())
-        if entry.pop("checksum") == content_hash(entry) and entry["sources"] == _stamps(map(Path, entry["sources"])):
-            return _from_json(entry["metadata"])
+    begun = time.time_ns()
+    question = _question(name, root, options)
+    kept = recall("metadata", question)
+    if kept and _current(kept):
+        return _from_json(kept["metadata"])
     with tracked() as places:
         found = Metadata.of(load_dataset(name, root, **options))
-    places |= {place.absolute() for value in options.values() for place in _files_named(value, root)}
-    entry = {"sources": _stamps(places), "metadata": asdict(found)}
-    with suppress(OSError):  # the user may not be allowed to write to a shared cache
-        write_whole(file, json.dumps({**entry, "checksum": content_hash(entry)}).encode())
+    places |= {place for value in options.values() for place in _files_named(value, root)}
+    adapter = registry.find("datasets", name).file
+    code = stored.hashes([registry.load("datasets", name), load_dataset, Metadata], adapter.parent.glob("*.md"))
+    with suppress(OSError):  # a file that was deleted meanwhile
+        data = _contents(places)
+        # A file changed since the call began may have been read before the change.
+        if code and hashes.settled((stamp(file) for place in places for file in _files(place).values()), begun):
+            remember("metadata", question, {"code": code, "data": data, "metadata": asdict(found)})
     return found
+
+
+def _question(name: str, root: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    entry = registry.find("datasets", name)
+    named = [place for value in options.values() for place in _files_named(value, root)]
+    return {
+        "data set": [name, entry.module, str(entry.file)],
+        "options": options,
+        "places": [str(each.absolute()) for each in (*data_folders(root), cache_folder(), *named)],
+        "working folder": str(Path.cwd()),
+        "versions": [platform.python_version(), versions(LIBRARIES)],
+    }
+
+
+def _current(kept: Mapping[str, Any]) -> bool:
+    """Return whether the source files and raw files are those from which a cached entry was made."""
+    with suppress(OSError):
+        return stored.unchanged(kept["code"]) and kept["data"] == _contents(map(Path, kept["data"]))
+    return False
 
 
 def _from_json(entry: dict[str, Any]) -> Metadata:
@@ -107,31 +126,28 @@ def _from_json(entry: dict[str, Any]) -> Metadata:
     return Metadata(**plain)
 
 
-@cache
-def _code_hash(adapter: Path) -> str:
-    """SHA-256 of the files and library versions that determine how raw files become a federation."""
-    package = Path(__file__).parent
-    own = registry.folder("datasets")
-    adapters = sorted(own.iterdir()) if adapter.parent == own else [adapter, adapter.with_suffix(".md")]
-    files = [*sorted(package.rglob("*.py")), package.parent / "types.py", *adapters]
-    digest = hashlib.sha256(json.dumps([version(library) for library in LIBRARIES]).encode())
-    for file in files:
-        if file.suffix in (".py", ".md") and file.is_file():
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
+def _contents(places: Iterable[Path]) -> dict[str, str]:
+    """The SHA-256 over the names and contents of the file, or of all files in the folder, at each place."""
+
+    def content(place: Path) -> str:
+        files = _files(place)
+        return digest([list(files), combined(list(files.values()))]) if files else ""
+
+    return {str(place): content(place) for place in sorted(places)}
 
 
-def _stamps(places: Iterable[Path]) -> dict[str, list[list[Any]]]:
-    """Size and modification time of each file, and of every file in a folder."""
-
-    def stamps(place: Path) -> list[list[Any]]:
-        files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
-        return [[str(file.relative_to(place)), *manifest.stamp(file)] for file in files]
-
-    return {str(place): stamps(place) for place in sorted(places)}
+def _files(place: Path) -> dict[str, Path]:
+    """The file at a place, or the files in the folder, by name; manifests in the cache are renewed and left out."""
+    if place.is_file():
+        return {place.name: place}
+    found = sorted(file for file in place.rglob("*") if file.is_file() and file.name != MANIFEST)
+    return {str(file.relative_to(place)): file for file in found}
 
 
 def _files_named(value: Any, root: Path | None) -> list[Path]:
-    """The file that an option's value names, if there is one."""
-    place = (root or Path()) / Path(value).expanduser() if isinstance(value, str) and value else Path()
-    return [place] if place.is_file() else []
+    """The absolute path of the file that an option's value names, if there is one."""
+    if isinstance(value, str):
+        with suppress(OSError, RuntimeError, ValueError):  # a text that cannot be a path
+            place = (root or Path()) / Path(value).expanduser()
+            return [place.absolute()] if place.is_file() else []
+    return []

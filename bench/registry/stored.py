@@ -9,51 +9,52 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-import json
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from bench import __version__
-from bench.files import cache_folder, write_whole
+from bench.files import recall, remember
 from bench.registry.names import Entry, Kind
-from bench.types import content_hash
 
-FORMAT = 1
-_STARTED = time.time()
+_STARTED = time.time_ns()
 
 
 def read(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any] | None:
     """Return what the entries declare, by name, or None if it is not kept or out of date."""
-    try:
-        content = json.loads(_file(kind, entries).read_bytes())
-        if content["digest"] != content_hash(content["kept"]):
-            return None
-        if any(_hash(Path(file)) != digest for file, digest in content["kept"]["sources"].items()):
-            return None
-        return dict(content["kept"]["declarations"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    kept = recall("registry", _question(kind, entries))
+    return kept["declarations"] if kept and unchanged(kept["sources"]) else None
 
 
 def write(kind: Kind, entries: Sequence[Entry], definitions: Sequence[Any], declarations: Mapping[str, Any]) -> None:
-    """Keep ``declarations``.
+    """Keep ``declarations``, unless a source file changed since this process began."""
+    if found := hashes(definitions):
+        remember("registry", _question(kind, entries), {"sources": found, "declarations": declarations})
 
-    A source file changed since this process began may have been imported before the change: nothing is kept then.
+
+def hashes(definitions: Sequence[Any], others: Iterable[Path] = ()) -> dict[str, str] | None:
+    """Return the SHA-256 by path of the :func:`sources` of ``definitions`` and of ``others``.
+
+    Return None if one of them changed since this process began: it may have been imported before the change.
     """
-    with suppress(OSError):
-        files = sorted(sources(definitions))
-        if any(file.stat().st_mtime >= _STARTED for file in files):
-            return
-        kept = {"sources": {str(file): _hash(file) for file in files}, "declarations": declarations}
-        content = {"digest": content_hash(kept), "kept": kept}
-        write_whole(_file(kind, entries), json.dumps(content, allow_nan=False).encode())
+    try:
+        states = {file: file.stat() for file in sorted({*sources(definitions), *others})}
+    except (OSError, SyntaxError):  # deleted, or being edited
+        return None
+    if any(max(state.st_mtime_ns, state.st_ctime_ns) >= _STARTED for state in states.values()):
+        return None
+    return {str(file): _hash(file) for file in states}
+
+
+def unchanged(found: Mapping[str, str]) -> bool:
+    """Return whether source files still have the SHA-256s that :func:`hashes` returned."""
+    return all(_hash(Path(file)) == known for file, known in found.items())
 
 
 def sources(definitions: Sequence[Any]) -> set[Path]:
@@ -94,12 +95,23 @@ def _related(module: ModuleType, imported: str) -> bool:
     return same_package or (other is not None and Path(other).parent == Path(str(module.__file__)).parent)
 
 
-def _file(kind: Kind, entries: Sequence[Entry]) -> Path:
-    known = [[entry.name, entry.module, str(entry.file)] for entry in entries]
-    key = {"format": FORMAT, "python": platform.python_version(), "silobench": __version__, "entries": known}
-    return cache_folder() / "registry" / f"{kind}-{content_hash(key)}.json"
+def _question(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "entries": [[entry.name, entry.module, str(entry.file)] for entry in entries],
+        "versions": [platform.python_version(), __version__],
+        "code": [_hash(file) for file in sorted(Path(__file__).parent.glob("*.py"))],
+    }
 
 
-@cache
 def _hash(file: Path) -> str:
+    """Return the SHA-256 of a file's content; an empty text if it cannot be read."""
+    with suppress(OSError):
+        state = file.stat()
+        return _content_hash(file, state.st_mtime_ns, state.st_ctime_ns)
+    return ""
+
+
+@lru_cache(None)
+def _content_hash(file: Path, changed: int, altered: int) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()

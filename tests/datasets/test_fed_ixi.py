@@ -174,7 +174,7 @@ def test_a_missing_volume_is_named(cache: Path, folder: Path, kind: str):
     (place / "some.nii.gz").write_bytes(volume(pair(16)[other == "label"]))
     with pytest.raises(DataError, match=rf"there is no IXI016-Guys-\*/{kind}/\*.nii.gz; download IXI Tiny"):
         load_dataset("fed_ixi", folder)
-    assert [path for path in (cache / "prepared").iterdir() if path.suffix != ".lock"] == []
+    assert [path for path in (cache / "prepared" / "fed_ixi").iterdir() if path.suffix != ".lock"] == []
 
 
 def test_a_mask_of_other_numbers_is_refused():

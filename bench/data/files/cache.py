@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from filelock import FileLock
 
 from bench.data.files import manifest
-from bench.files import cache_folder, write_whole
-from bench.types import DataError, content_hash
+from bench.data.files.hashes import Stamp, combined, sha256, stamp
+from bench.files import cache_folder, digest
+from bench.types import DataError
+
+# Libraries that decode raw files; another version may decode other arrays.
+DECODERS = ("nibabel", "numpy", "pandas", "pillow", "torch")
 
 Layout = Mapping[str, tuple[tuple[int, ...], str]]  # name -> shape, type of the numbers
 Arrays = dict[str, np.ndarray]
@@ -35,22 +38,26 @@ def prepared(
 ) -> Arrays:
     """Return the arrays of data set ``name``, mapped from the cache; the first call lets ``fill`` write them there.
 
-    The cache entry depends on the content of the raw files ``inputs`` and of the source files ``code``, and on the
-    ``layout``. If several processes ask at the same time, one of them prepares the arrays. Unfinished arrays are never
-    visible. Changes to the returned arrays stay in memory. Raises :class:`DataError` for a damaged or unwritable cache.
+    The cache entry depends on the content of the raw files ``inputs``, on the source files ``code`` (the caller's and
+    those of the readers that it calls), on the ``layout`` and on the :data:`DECODERS`. If several processes ask at the
+    same time, one of them prepares the arrays. Unfinished arrays are never visible. Changes to the returned arrays stay
+    in memory. Raises :class:`DataError` for a damaged or unwritable cache.
     """
-    key = {
-        "inputs": _inputs_hash(list(inputs)),
-        "code": [manifest.sha256(file) for file in code],
+    files = list(inputs)
+    question = {
+        "data set": name,
+        "inputs": [combined(files), digest([file.name for file in files])],
+        "code": [sha256(file) for file in code],
         "layout": {array: [list(shape), kind] for array, (shape, kind) in layout.items()},
+        "versions": versions(DECODERS),
     }
-    folder = cache_folder() / "prepared" / f"{name}-{content_hash(key)}"
+    folder = manifest.place(_prepared(name), question)
     if not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(folder.with_name(f"{folder.name}.lock")):
                 if not folder.is_dir():
-                    _prepare(folder, layout, fill)
+                    _prepare(folder, question, layout, fill)
         except OSError as error:
             raise DataError(
                 f"{folder}: cannot be written ({error}); set BENCH_CACHE to a folder of yours with enough space"
@@ -60,41 +67,41 @@ def prepared(
     return {array: np.load(folder / f"{array}.npy", mmap_mode="c", allow_pickle=False) for array in layout}
 
 
+@cache
+def versions(libraries: tuple[str, ...]) -> dict[str, str]:
+    """Return the versions of those ``libraries`` that are installed."""
+    found = {}
+    for library in libraries:
+        with suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found
+
+
 def remembered(read: Callable[..., Read], *files: Path) -> Read:
     """Return ``read(*files)``, called once per process unless a file changes.
 
     Studies that split the same small files with every seed would otherwise spend their time on reading. All callers
     share the result and must not change it.
     """
-    return cast(Read, _remembered(read, files, tuple(map(manifest.stamp, files))))
+    return cast(Read, _remembered(read, files, tuple(map(stamp, files))))
 
 
 @lru_cache(maxsize=8)
-def _remembered(read: Callable[..., object], files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...]) -> object:
+def _remembered(read: Callable[..., object], files: tuple[Path, ...], stamps: tuple[Stamp, ...]) -> object:
     return read(*files)
 
 
 def folders(name: str) -> list[Path]:
     """Return the folders of all cached arrays of data set ``name``."""
-    places = (cache_folder() / "prepared").glob(f"{name}-{'[0-9a-f]' * 16}")
-    return sorted(place for place in places if place.is_dir())
+    return manifest.folders(_prepared(name))
 
 
-def _inputs_hash(files: Sequence[Path]) -> str:
-    """SHA-256 over names and contents of ``files``, cached until a file changes: large files take long to read."""
-    stamps = [manifest.stamp(file) for file in files]
-    state = {"files": [[str(file.absolute()), *mark] for file, mark in zip(files, stamps, strict=True)]}
-    memory = cache_folder() / "inputs" / content_hash(state)
-    if memory.is_file() and memory.stat().st_mtime_ns - manifest.CLOCK_STEP > max(time for _, time in stamps):
-        return memory.read_text()
-    names_and_sums = json.dumps([[file.name, manifest.sha256(file)] for file in files])
-    digest = hashlib.sha256(names_and_sums.encode()).hexdigest()
-    with suppress(OSError):  # the user may not be allowed to write to a shared cache
-        write_whole(memory, digest.encode())
-    return digest
+def _prepared(name: str) -> Path:
+    return cache_folder() / "prepared" / name
 
 
-def _prepare(folder: Path, layout: Layout, fill: Callable[[Arrays], None]) -> None:
+def _prepare(folder: Path, question: Mapping[str, Any], layout: Layout, fill: Callable[[Arrays], None]) -> None:
+    folder.unlink(missing_ok=True)  # a file in its place
     for abandoned in folder.parent.glob(f".{folder.name}.*"):  # by a killed process: this one holds the lock
         shutil.rmtree(abandoned, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -103,7 +110,7 @@ def _prepare(folder: Path, layout: Layout, fill: Callable[[Arrays], None]) -> No
         fill(dict(arrays))
         for array in arrays.values():
             array.flush()
-        manifest.write(scratch)
+        manifest.write(scratch, question)
         scratch.chmod(0o755)  # temporary folders are private, a cache may be shared
         scratch.rename(folder)
     finally:

@@ -11,7 +11,7 @@ from typing import Literal
 from filelock import FileLock
 
 from bench.data.files import cache, cards, manifest
-from bench.data.files.locate import at_hand, find, unpacked_folder
+from bench.data.files.locate import at_hand, find, unpacked_folders
 from bench.data.files.raw_file import RawFile
 from bench.files import cache_folder
 
@@ -66,5 +66,4 @@ def _raw(file: RawFile, root: Path | None, prepare: str) -> FileStatus:
 
 def _cached_folders(name: str, files: tuple[RawFile, ...]) -> list[Path]:
     """The folders with a manifest in the cache: unpacked archives and prepared arrays."""
-    unpacked = [unpacked_folder(file) for file in files if file.digest]
-    return [*(folder for folder in unpacked if folder.is_dir()), *cache.folders(name)]
+    return [*(folder for file in files for folder in unpacked_folders(file)), *cache.folders(name)]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -57,7 +58,7 @@ def _locate_unchecked(file: RawFile, root: Path | None) -> Path:
     folders = [*data_folders(root), cache_folder()]
     for name in file.names:
         if place := next(_places([name], folders), None):
-            return track(place)
+            return place
     raise DataError(f"{' or '.join(file.names)}: not found in {', '.join(map(str, folders))}; {file.obtain}")
 
 
@@ -68,8 +69,8 @@ def locate_path(path: str, root: Path | None, remedy: str) -> Path:
     """
     folders = [*data_folders(root), cache_folder()]
     for folder in folders:
-        if (folder / path).exists():
-            return track(folder / path)
+        if track(folder / path).exists():
+            return folder / path
     raise DataError(f"{path}: not found in {', '.join(map(str, folders))}; {remedy}")
 
 
@@ -78,52 +79,55 @@ def locate_unpacked(file: RawFile, members: Collection[str], root: Path | None =
 
     Raises :class:`DataError` if a member was changed after that.
     """
-    folder = unpacked_folder(file)
+    question = {"archive": file.path, "checksum": file.digest, "members": sorted(members)}
+    folder = manifest.place(_unpacked(file), question)
     if not folder.is_dir():
         archive = locate(file, root)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(folder.with_name(f"{folder.name}.lock")):
                 if not folder.is_dir():
-                    _unpack_with_manifest(archive, folder, members)
+                    _unpack_with_manifest(archive, folder, question, members)
         except OSError as error:
             raise DataError(f"{folder}: cannot be written ({error}); set BENCH_CACHE to a folder of yours") from error
     manifest.check(folder, f"delete the folder {folder}")
     return track(folder)
 
 
-def unpacked_folder(file: RawFile) -> Path:
-    """Return the folder in the cache for unpacked members of the archive ``file``."""
-    return cache_folder() / "unpacked" / f"{file.path}-{file.digest[:16]}"
+def unpacked_folders(file: RawFile) -> list[Path]:
+    """Return the folders in the cache with unpacked members of the archive ``file``."""
+    return manifest.folders(_unpacked(file))
 
 
-def _unpack_with_manifest(archive: Path, folder: Path, members: Collection[str]) -> None:
+def _unpacked(file: RawFile) -> Path:
+    return cache_folder() / "unpacked" / file.path
+
+
+def _unpack_with_manifest(archive: Path, folder: Path, question: Mapping[str, Any], members: Collection[str]) -> None:
+    folder.unlink(missing_ok=True)  # a file in its place
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as room:
         content = Path(room) / "content"
         unpack(archive, content, members.__contains__)
-        manifest.write(content)
+        manifest.write(content, question)
         content.rename(folder)
 
 
 def find(path: str, root: Path | None = None) -> Path | None:
     """Return the user's own file for ``path``, unchecked: below ``root`` or ``BENCH_DATA``, at the path or by name."""
-    place = next((place for place in _places([path], data_folders(root)) if place.is_file()), None)
-    return place and track(place)
+    return next((place for place in _places([path], data_folders(root)) if place.is_file()), None)
 
 
 def at_hand(file: RawFile, root: Path | None = None) -> Path | None:
     """Return where ``file``, an alternative or its unpacked members are, without checking them; None if nowhere."""
-    cached = [cache_folder() / name for name in file.names]
-    if file.digest:
-        cached.append(unpacked_folder(file))
+    cached = [*(cache_folder() / name for name in file.names), *unpacked_folders(file)]
     own = _places(file.names, data_folders(root))
     return next((place for place in (*own, *cached) if place.exists()), None)
 
 
 def _places(names: Iterable[str], folders: Iterable[Path]) -> Iterator[Path]:
-    """All existing places of a file in ``folders``, at its path or directly in the folder."""
+    """Yield the existing places of a file in ``folders``, at its path or directly in the folder; track all others."""
     places = (folder / spelling for folder in folders for name in names for spelling in (name, Path(name).name))
-    return (place for place in places if place.exists())
+    return (place for place in places if track(place).exists())
 
 
 def data_folders(root: Path | None) -> list[Path]:
@@ -147,7 +151,7 @@ def track(place: Path) -> Path:
 
 @contextmanager
 def tracked() -> Iterator[set[Path]]:
-    """Collect the files and folders that are found for data sets until the block ends."""
+    """Collect the places where files of data sets are searched until the block ends, also those without a file."""
     places: set[Path] = set()
     token = _tracked.set(places)
     try:

@@ -1,29 +1,40 @@
-"""Checksum manifests: SHA-256, size and modification time of every file in a cached folder.
+"""Checksum manifests: SHA-256 and stamp of every file in a cached folder, and the question that the folder answers.
 
-A file whose size and modification time have not changed is taken as unchanged, because hashing large files takes long.
-Changes that leave both as they were, such as those of a failing disk, are found by a ``thorough`` check only.
+A file whose stamp (:func:`bench.data.files.hashes.stamp`) has not changed is taken as unchanged, because hashing large
+files takes long. Changes that leave it as it was, such as those of a failing disk, are found by a ``thorough`` check
+only. A folder that was moved to the place of another is found by its question.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from bench.files import write_whole
+from bench.data.files.hashes import settled, sha256, stamp
+from bench.files import digest, sealed, unsealed, write_whole
 from bench.types import DataError
 
 MANIFEST = ".manifest.json"
-# Nanoseconds after which two changes of a file have different modification times; FAT counts in steps of 2 s.
-CLOCK_STEP = 2_000_000_000
+DIGITS = 16  # of the question's SHA-256 in the name of its folder
 
 
-def write(folder: Path) -> None:
-    """Write the manifest of all files in ``folder``."""
+def place(parent: Path, question: Mapping[str, Any]) -> Path:
+    """Return the folder in ``parent`` for the files that answer ``question`` (JSON)."""
+    return parent / digest(question)[:DIGITS]
+
+
+def folders(parent: Path) -> list[Path]:
+    """Return the existing folders in ``parent``, for any questions."""
+    return sorted(folder for folder in parent.glob("[0-9a-f]" * DIGITS) if folder.is_dir())
+
+
+def write(folder: Path, question: Mapping[str, Any]) -> None:
+    """Write the manifest of all files in ``folder``, which answer ``question``."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST)
-    entries = {file.relative_to(folder).as_posix(): [sha256(file), *stamp(file)] for file in files}
-    write_whole(folder / MANIFEST, json.dumps(entries).encode())
+    _write(folder, digest(question), {file.relative_to(folder).as_posix(): sha256(file) for file in files})
 
 
 def check(folder: Path, remedy: str) -> None:
@@ -34,41 +45,41 @@ def check(folder: Path, remedy: str) -> None:
 
 
 def deviations(folder: Path, *, thorough: bool = False) -> dict[str, str]:
-    """Return for each file of ``folder`` how it differs from the manifest; an empty text if it does not."""
-    manifest = folder / MANIFEST
+    """Return for each file of ``folder`` how it differs from the manifest; an empty text if it does not.
+
+    A manifest that cannot be read, or that belongs to the folder of another question, is the only deviation.
+    """
     try:
-        entries = {
-            file: (digest, size, time) for file, (digest, size, time) in json.loads(manifest.read_bytes()).items()
-        }
-        settled = manifest.stat().st_mtime_ns - CLOCK_STEP
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        return {MANIFEST: f"not readable ({error})"}
-    found, hashed = {}, 0
-    for name, (digest, size, time) in entries.items():
+        question, content = unsealed((folder / MANIFEST).read_bytes())
+    except OSError as error:
+        return {MANIFEST: f"cannot be read ({error.strerror or error})"}
+    if content is None:
+        return {MANIFEST: "its checksum is wrong"}
+    if question[:DIGITS] != folder.name:
+        return {MANIFEST: f"it belongs to the folder {question[:DIGITS]}"}
+    trusted = not thorough and settled((mark for _, mark in content["files"].values()), content["written"])
+    found, hashed = {}, False
+    for name, (checksum, mark) in content["files"].items():
         file = folder / name
-        if not file.is_file():
-            found[name] = "the file is missing"
-        elif file.stat().st_size != size:
-            found[name] = f"expected {size} bytes, found {file.stat().st_size}"
-        elif not thorough and stamp(file) == (size, time) and time < settled:
-            found[name] = ""
-        else:
-            hashed += 1
-            found[name] = "" if (actual := sha256(file)) == digest else f"expected sha256 {digest}, found {actual}"
+        try:
+            if not file.is_file():
+                found[name] = "the file is missing"
+            elif (size := file.stat().st_size) != mark[0]:
+                found[name] = f"expected {mark[0]} bytes, found {size}"
+            elif trusted and list(stamp(file)) == mark:
+                found[name] = ""
+            else:
+                actual, hashed = sha256(file), True
+                found[name] = "" if actual == checksum else f"expected sha256 {checksum}, found {actual}"
+        except OSError as error:
+            found[name] = f"cannot be read ({error.strerror or error})"
     if hashed and not any(found.values()):
-        renewed = {name: [entries[name][0], *stamp(folder / name)] for name in entries}
         with suppress(OSError):  # the user may not be allowed to write to a shared cache
-            write_whole(manifest, json.dumps(renewed).encode())
+            _write(folder, question, {name: checksum for name, (checksum, _) in content["files"].items()})
     return found
 
 
-def stamp(file: Path) -> tuple[int, int]:
-    """Return size in bytes and modification time in ns."""
-    state = file.stat()
-    return state.st_size, state.st_mtime_ns
-
-
-def sha256(file: Path) -> str:
-    """Return the SHA-256 of a file's content in hexadecimal digits."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _write(folder: Path, question: str, checksums: Mapping[str, str]) -> None:
+    """Write a manifest with the present stamps."""
+    files = {name: [checksum, stamp(folder / name)] for name, checksum in checksums.items()}
+    write_whole(folder / MANIFEST, sealed(question, {"written": time.time_ns(), "files": files}))

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from bench.data.files import manifest
+from bench.data.files import hashes
 from bench.data.files.locate import locate_path
 from bench.optional import optional
 from bench.types import DataError, SilobenchError, SpecError
@@ -113,7 +113,7 @@ class Embeddings:
         if not self.place:
             return None, {}
         file = locate_path(self.place, root, "put the vectors there, or omit the option embeddings")
-        digest = manifest.sha256(file)
+        digest = hashes.sha256(file)
         if self.sha256 not in ("", digest):
             raise DataError(f"{file}: expected sha256 {self.sha256}, found {digest}")
         matrix = _matrix(file)

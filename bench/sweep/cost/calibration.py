@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from bench import machine, registry
+from bench.data.files.hashes import sha256
 from bench.sweep import training
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import encode
@@ -98,10 +99,11 @@ def kind(run_batch: PlannedBatch) -> str:
 
 
 def _remembered(what: Any, make: Callable[[], Any]) -> Any:
-    """Return the value measured earlier on this machine with these versions, or measure it now."""
-    if (made := machine.recall("calibration", what)) is None:
+    """Return the value measured earlier on this machine with these versions and this module, or measure it now."""
+    question = {"what": what, "code": sha256(Path(__file__))}
+    if (made := machine.recall("calibration", question)) is None:
         made = make()
-        machine.remember("calibration", what, made)
+        machine.remember("calibration", question, made)
     return made
 
 

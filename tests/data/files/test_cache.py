@@ -17,7 +17,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.data.files import cache, manifest
+from bench.data.files import cache, hashes, manifest
 from bench.types import DataError
 
 LAYOUT = {"x": ((4, 3), "float32"), "y": ((4,), "uint8")}
@@ -26,7 +26,7 @@ LAYOUT = {"x": ((4, 3), "float32"), "y": ((4,), "uint8")}
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "prepared"
+    return tmp_path / "cache" / "prepared" / "toy"
 
 
 class Filler:
@@ -98,10 +98,10 @@ def test_moved_or_touched_files_with_the_same_content_are_not_prepared_again(tmp
 def test_unchanged_inputs_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = tmp_path / "raw"
     source.write_text("raw")
-    os.utime(source, ns=(0, 0))
+    monkeypatch.setattr(hashes, "CLOCK_STEP", 0)
     ask(source, Filler())
-    read, sha256 = [], manifest.sha256
-    monkeypatch.setattr(manifest, "sha256", lambda file: read.append(file) or sha256(file))
+    read, sha256 = [], hashes.sha256
+    monkeypatch.setattr(hashes, "sha256", lambda file: read.append(file) or sha256(file))
     ask(source, Filler())
     assert source not in read
 
@@ -158,7 +158,7 @@ def test_a_full_disk_is_reported_before_writing(tmp_path: Path, folder: Path, mo
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     fill = Filler()
-    with pytest.raises(DataError, match=r"toy-.*: cannot be written .*No space left .* set BENCH_CACHE"):
+    with pytest.raises(DataError, match=r"toy/.*: cannot be written .*No space left .* set BENCH_CACHE"):
         ask(tmp_path / "raw", fill)
     assert fill.calls == 0
     assert visible(folder) == []
@@ -174,7 +174,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "other shape"])
 def test_damaged_arrays_are_refused(tmp_path: Path, folder: Path, damage: str):
     ask(tmp_path / "raw", Filler())
-    file = next(folder.glob("toy-*/x.npy"))
+    file = next(folder.glob("*/x.npy"))
     if damage == "gone":
         file.unlink()
     elif damage == "other shape":
@@ -191,7 +191,7 @@ def test_any_changed_byte_is_found_before_use(position: int, flip: int, settled:
     with TemporaryDirectory() as room, pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_CACHE", f"{room}/cache")
         ask(Path(room) / "raw", Filler())
-        file = next(Path(room).glob("cache/prepared/toy-*/x.npy"))
+        file = next(Path(room).glob("cache/prepared/toy/*/x.npy"))
         if settled:  # long before the change
             os.utime(file, ns=(0, 0))
             ask(Path(room) / "raw", Filler())
@@ -205,23 +205,54 @@ def test_any_changed_byte_is_found_before_use(position: int, flip: int, settled:
 @pytest.mark.parametrize("content", [None, b"", b"[]", b'{"x.npy": 1}', b"\xff"])
 def test_a_damaged_manifest_is_refused(tmp_path: Path, folder: Path, content: bytes | None):
     ask(tmp_path / "raw", Filler())
-    file = next(folder.glob(f"toy-*/{manifest.MANIFEST}"))
+    file = next(folder.glob(f"*/{manifest.MANIFEST}"))
     file.unlink() if content is None else file.write_bytes(content)
-    with pytest.raises(DataError, match=r"manifest\.json: is damaged: not readable .*; run `silobench data prepare"):
+    with pytest.raises(DataError, match=r"manifest\.json: is damaged: (cannot be read|its checksum).*; run `silo"):
         ask(tmp_path / "raw", Filler())
 
 
-def test_a_change_with_the_same_size_and_time_is_found_by_a_thorough_check(tmp_path: Path, folder: Path):
+def test_a_change_with_the_same_size_and_modification_time_is_found(tmp_path: Path, folder: Path):
     ask(tmp_path / "raw", Filler())
-    file = next(folder.glob("toy-*/x.npy"))
-    os.utime(file, ns=(0, 0))
-    ask(tmp_path / "raw", Filler())
+    file = next(folder.glob("*/x.npy"))
+    time_before = file.stat().st_mtime_ns
     file.write_bytes(file.read_bytes()[:-1] + b"?")
-    os.utime(file, ns=(0, 0))
-    assert manifest.deviations(file.parent) == {"x.npy": "", "y.npy": ""}
-    found = manifest.deviations(file.parent, thorough=True)
+    os.utime(file, ns=(time_before, time_before))
+    found = manifest.deviations(file.parent)
     assert found["x.npy"].startswith("expected sha256 ")
     assert found["y.npy"] == ""
+
+
+def test_a_folder_in_the_place_of_another_is_refused(tmp_path: Path, folder: Path):
+    first, second = Filler(), Filler()
+    ask(tmp_path / "first", first)
+    ask(tmp_path / "second", second)
+    one, other = cache.folders("toy")
+    one.rename(folder / "aside")
+    other.rename(one)
+    (folder / "aside").rename(other)
+    for name in ("first", "second"):
+        with pytest.raises(DataError, match=r"is damaged: it belongs to the folder [0-9a-f]{16}; run `silobench data"):
+            ask(tmp_path / name, Filler())
+
+
+def test_a_file_in_the_place_of_a_folder_is_replaced(tmp_path: Path, folder: Path):
+    ask(tmp_path / "raw", Filler())
+    (place,) = cache.folders("toy")
+    place.rename(folder / "aside")
+    place.touch()
+    assert ask(tmp_path / "raw", Filler())["x"].sum() == 66
+
+
+def test_other_versions_of_the_decoding_libraries_prepare_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fill = Filler()
+    ask(tmp_path / "raw", fill)
+    monkeypatch.setattr(cache, "versions", lambda libraries: dict.fromkeys(libraries, "0.1"))
+    ask(tmp_path / "raw", fill)
+    assert fill.calls == 2
+
+
+def test_versions_name_installed_libraries_only():
+    assert cache.versions(("numpy", "no-such-library")) == {"numpy": np.__version__}
 
 
 PROCESS = """
@@ -260,6 +291,6 @@ def test_files_of_a_killed_process_are_removed(tmp_path: Path, folder: Path):
         time.sleep(0.01)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    assert any(name.startswith(".toy-") for name in visible(folder))
+    assert any(name.startswith(".") for name in visible(folder))
     assert process(tmp_path / "log", tmp_path / "raw", 0).communicate(timeout=60) == ("8.0\n", "")
-    assert [name[:4] for name in visible(folder)] == ["toy-"]
+    assert [folder / name for name in visible(folder)] == cache.folders("toy")

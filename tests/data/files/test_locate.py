@@ -59,17 +59,18 @@ def test_an_exact_path_is_not_replaced_by_a_file_of_the_same_name(folders: list[
 def test_at_hand_finds_files_in_every_folder_and_unpacked_archives(folders: list[Path]):
     archive = RawFile("a.zip", sha256="0" * 64, urls=("https://one.example/a.zip",))
     assert at_hand(archive, folders[0]) is None
-    unpacked = folders[2] / "unpacked" / f"a.zip-{'0' * 16}"
+    unpacked = folders[2] / "unpacked" / "a.zip" / ("0" * 16)
     unpacked.mkdir(parents=True)
     assert at_hand(archive, folders[0]) == unpacked
     (folders[1] / "second").touch()
     assert at_hand(FILE, folders[0]) == folders[1] / "second"
 
 
-def test_located_places_are_tracked_until_the_block_ends(folders: list[Path]):
+def test_searched_places_are_tracked_until_the_block_ends(folders: list[Path]):
+    """A file that appears at a place searched earlier replaces the file that was found."""
     (folders[0] / "first").touch()
     with tracked() as places:
         locate(FILE, folders[0])
     (folders[0] / "second").touch()
     locate_path("second", folders[0], "")
-    assert places == {folders[0] / "first"}
+    assert places == {folders[0] / "folder" / "first", folders[0] / "first"}
