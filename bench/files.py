@@ -1,7 +1,7 @@
-"""Atomic writes of files and folders, and the cache folder with its sealed files.
+"""Atomic writes of files and folders, and the cache folder with answers to questions.
 
-A sealed file has three lines: the SHA-256 of the other two, the SHA-256 of a question, and the answer as JSON. It is
-used only if the seal is intact and the question is the one that is asked. Seals detect damage, not forgery.
+A cached file has three lines: the SHA-256 of the other two, the SHA-256 of a question, and the answer as JSON. It is
+used only if the checksum is right and the question is the one that is asked. Checksums detect damage, not forgery.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def remember(folder: str, question: Mapping[str, Any], answer: Any) -> None:
     """
     asked = digest(question)
     with suppress(OSError):
-        write_whole(_place(folder, asked), sealed(asked, answer))
+        write_whole(_place(folder, asked), encoded(asked, answer))
 
 
 def recall(folder: str, question: Mapping[str, Any]) -> Any:
     """Return the answer kept for ``question``; None if there is none, or only a damaged file or that of another."""
     asked = digest(question)
     with suppress(OSError):
-        found, answer = unsealed(_place(folder, asked).read_bytes())
+        found, answer = decoded(_place(folder, asked).read_bytes())
         return answer if found == asked else None
     return None
 
@@ -48,16 +48,16 @@ def digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sealed(question: str, answer: Any) -> bytes:
-    """Return the content of a sealed file with the digest of a question and its answer (JSON)."""
+def encoded(question: str, answer: Any) -> bytes:
+    """Return the content of a cached file with the digest of a question and its answer (JSON)."""
     body = f"{question}\n{json.dumps(answer)}\n".encode()
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-def unsealed(content: bytes) -> tuple[str, Any]:
-    """Return the digest of the question and the answer of a sealed file; ("", None) if the seal is broken."""
-    seal, _, body = content.partition(b"\n")
-    if seal != hashlib.sha256(body).hexdigest().encode():
+def decoded(content: bytes) -> tuple[str, Any]:
+    """Return the digest of the question and the answer of a cached file; ("", None) if the checksum is wrong."""
+    checksum, _, body = content.partition(b"\n")
+    if checksum != hashlib.sha256(body).hexdigest().encode():
         return "", None
     question, answer = body.splitlines()
     return question.decode(), json.loads(answer)

@@ -1,4 +1,4 @@
-"""Sealed files of the cache: what was asked, what was kept, and what is left out when damaged."""
+"""Cached files: an intact one answers its own question, a damaged one none."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ JSON = st.recursive(
 
 @given(question=st.text("0123456789abcdef", min_size=64, max_size=64), answer=JSON)
 def test_an_intact_file_returns_question_and_answer(question: str, answer: Any):
-    assert files.unsealed(files.sealed(question, answer)) == (question, answer)
+    assert files.decoded(files.encoded(question, answer)) == (question, answer)
 
 
 @given(answer=JSON, position=st.integers(0, 10**6), flip=st.integers(1, 255))
-def test_a_changed_byte_breaks_the_seal(answer: Any, position: int, flip: int):
-    content = bytearray(files.sealed("0" * 64, answer))
+def test_a_changed_byte_is_found(answer: Any, position: int, flip: int):
+    content = bytearray(files.encoded("0" * 64, answer))
     content[position % len(content)] ^= flip
-    assert files.unsealed(bytes(content)) == ("", None)
+    assert files.decoded(bytes(content)) == ("", None)
 
 
 @given(answer=JSON, end=st.integers(0, 10**6), tail=st.binary(min_size=1, max_size=9))
-def test_a_shorter_or_longer_file_breaks_the_seal(answer: Any, end: int, tail: bytes):
-    content = files.sealed("0" * 64, answer)
-    assert files.unsealed(content[: end % len(content)]) == ("", None)
-    assert files.unsealed(content + tail) == ("", None)
+def test_a_shorter_or_longer_file_is_found(answer: Any, end: int, tail: bytes):
+    content = files.encoded("0" * 64, answer)
+    assert files.decoded(content[: end % len(content)]) == ("", None)
+    assert files.decoded(content + tail) == ("", None)
 
 
 @given(content=st.binary(max_size=200))
 def test_any_bytes_are_read_without_an_error(content: bytes):
-    assert files.unsealed(content) == ("", None)
+    assert files.decoded(content) == ("", None)
 
 
 @given(kept=st.dictionaries(st.text(), JSON, max_size=3), asked=st.dictionaries(st.text(), JSON, max_size=3))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.data.files.hashes import settled, sha256, stamp
-from bench.files import digest, sealed, unsealed, write_whole
+from bench.files import decoded, digest, encoded, write_whole
 from bench.types import DataError
 
 MANIFEST = ".manifest.json"
@@ -50,7 +50,7 @@ def deviations(folder: Path, *, thorough: bool = False) -> dict[str, str]:
     A manifest that cannot be read, or that belongs to the folder of another question, is the only deviation.
     """
     try:
-        question, content = unsealed((folder / MANIFEST).read_bytes())
+        question, content = decoded((folder / MANIFEST).read_bytes())
     except OSError as error:
         return {MANIFEST: f"cannot be read ({error.strerror or error})"}
     if content is None:
@@ -82,4 +82,4 @@ def deviations(folder: Path, *, thorough: bool = False) -> dict[str, str]:
 def _write(folder: Path, question: str, checksums: Mapping[str, str]) -> None:
     """Write a manifest with the present stamps."""
     files = {name: [checksum, stamp(folder / name)] for name, checksum in checksums.items()}
-    write_whole(folder / MANIFEST, sealed(question, {"written": time.time_ns(), "files": files}))
+    write_whole(folder / MANIFEST, encoded(question, {"written": time.time_ns(), "files": files}))
