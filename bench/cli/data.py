@@ -17,6 +17,7 @@ from bench import registry
 from bench.cli.format import aligned, as_json, exact
 from bench.cli.options import DataOption, JsonOption, assignment
 from bench.cli.progress import controls_cursor
+from bench.cli.terminal import console
 from bench.files import cache_folder
 from bench.types import DataError
 
@@ -158,16 +159,14 @@ def _print_markdown(text: str) -> None:
     if not sys.stdout.isatty():
         print(text)
         return
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    Console().print(Markdown(text))
+    console().print(Markdown(text))
 
 
 @contextmanager
 def _progress() -> Iterator[Watcher]:
     """Show a bar per download on a terminal, removed at the end; elsewhere print a line per file."""
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -178,9 +177,9 @@ def _progress() -> Iterator[Watcher]:
         TransferSpeedColumn,
     )
 
-    console, live = Console(stderr=True), controls_cursor()
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not live) as bars:
+    live, shown = controls_cursor(), console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=shown, transient=True, disable=not live) as bars:
         tasks: dict[str, TaskID] = {}
 
         def watch(path: str, there: int, size: int | None) -> None:

@@ -16,6 +16,7 @@ from bench.cli import data, records, report, reproduce, study
 from bench.cli.audit import audit
 from bench.cli.catalogue import list_
 from bench.cli.options import INTERRUPTED, WRONG_USAGE
+from bench.cli.terminal import printable_output
 from bench.cli.verify import verify
 from bench.types import SilobenchError
 
@@ -85,6 +86,11 @@ def options(
 
 def main() -> None:
     """Run the command line; report an error as one line on standard error and exit with its status."""
+    with printable_output():
+        _run()
+
+
+def _run() -> None:
     try:
         sys.exit(app(prog_name="silobench", standalone_mode=False))
     except SilobenchError as error:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from bench.cli.format import batches, count, duration
+from bench.cli.terminal import console
 
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
@@ -138,7 +139,7 @@ def _process(event: Event) -> str:
 @contextmanager
 def _live() -> Iterator[Listener]:
     """Show a bar and a table of running batches, removed at the end; failures are printed above it and stay."""
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -146,7 +147,7 @@ def _live() -> Iterator[Listener]:
 
     from bench.sweep.lease import QUIET_AFTER
 
-    console, counts, lock = Console(stderr=True), Count(), threading.Lock()
+    shown, counts, lock = console(stderr=True), Count(), threading.Lock()
 
     def view() -> Group:
         with lock:
@@ -162,17 +163,17 @@ def _live() -> Iterator[Listener]:
                 note = "" if loss is None else f"best validation loss {loss:.4g}"
                 if (quiet := time.monotonic() - each["since"]) >= QUIET_AFTER:
                     note = f"no progress for {duration(quiet)}"
-                table.add_row(each["text"], rounds, note)
+                table.add_row(Text(each["text"]), rounds, note)
             bar = Table.grid()  # a bar alone does not end its line
             bar.add_row(ProgressBar(max(counts.runs, 1), counts.done, width=60))
             return Group(Text(head), bar, table)
 
-    with Live(console=console, get_renderable=view, refresh_per_second=4, transient=True):
+    with Live(console=shown, get_renderable=view, refresh_per_second=4, transient=True):
 
         def listener(event: Event) -> None:
             with lock:
                 counts(event)
             if event["event"] not in ("planned", "finished") and sentence(event):
-                console.print(sentence(event), highlight=False, markup=False)
+                shown.print(sentence(event), highlight=False, markup=False)
 
         yield listener

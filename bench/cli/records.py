@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -14,6 +13,7 @@ import typer
 from bench.cli import records_text as text
 from bench.cli.format import as_json
 from bench.cli.options import PAPER, STORE, DataOption, JsonOption, ProfileOption, StoreOption, assignment
+from bench.csv_text import csv_text
 from bench.sweep.export.formats import Format
 from bench.types import CHECKPOINTS, DataError, SpecError
 
@@ -139,13 +139,19 @@ def _existing(store: Path) -> Store:
 
 
 def _print_csv(summaries: Sequence[Mapping[str, Any]]) -> None:
+    import pandas as pd
+
     columns = ("run", "data", "algorithm", "model", "seed", "status", "loss", "metric")
     settings = sorted({name for each in summaries for name in each["setting"]})
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([*columns, *CHECKPOINTS, *settings])
-    for each in summaries:
-        scores = (each["scores"].get(rule) for rule in CHECKPOINTS)
-        writer.writerow([*(each[key] for key in columns), *scores, *(each["setting"].get(name) for name in settings)])
+    rows = [
+        [
+            *(each[key] for key in columns),
+            *(each["scores"].get(rule) for rule in CHECKPOINTS),
+            *(each["setting"].get(name) for name in settings),
+        ]
+        for each in summaries
+    ]
+    print(csv_text(pd.DataFrame(rows, columns=[*columns, *CHECKPOINTS, *settings], dtype=object)), end="")
 
 
 def _report_damage(damage: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from bench.report.figures.style import (
     height_of,
     key,
     name_ticks,
+    plain,
     save,
     worded,
     wrapped,
@@ -86,7 +87,7 @@ def _panel(axes: Axes, table: Table) -> None:
         for number, cell in enumerate(cells):
             _bar(axes, table, cell, place - 0.4 + width * (number + 0.5), width, _colour(table, method), floor)
     _silo(axes, table)
-    name_ticks(axes, [_label(method) for method in methods], TURN)
+    name_ticks(axes, [_label(method) for method in methods], TURN, mathematics=True)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_ylim(floor, max(ends) + 0.05 * (max(ends) - floor))
@@ -107,7 +108,7 @@ def _colour(table: Table, method: str) -> str:
 def _label(method: str) -> str:
     """Return a method's label, with the S or L of small and large models as a subscript."""
     name, _, size = method.rpartition(" ")
-    return f"{name}$_{{\\mathrm{{{size}}}}}$" if size in ("S", "L") else method
+    return f"{plain(name)}$_{{\\mathrm{{{size}}}}}$" if size in ("S", "L") else plain(method)
 
 
 def _bar(axes: Axes, table: Table, cell: Cell, x: float, width: float, colour: str, floor: float) -> None:

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
-from bench.report.figures.style import BLACK, BLUE, COLUMN, STYLE, save, wrapped
+from bench.report.figures.style import BLACK, BLUE, COLUMN, STYLE, plain, save, wrapped
 from bench.report.ranks import RankReport
 
 # Inches: from one line of text to the next, free at either side, between a name and its line.
@@ -43,7 +43,7 @@ def critical_difference(report: RankReport, stem: Path, *, title: str, block: st
         _names(axes, report, layout)
         figure.suptitle(title, y=1 - 0.3 * LINE / layout.height)
         note = f"mean rank over {report.blocks} {block}, 1 is best; Friedman p = {report.p:.2g}"
-        axes.text(COLUMN / 2, layout.height - 0.6 * LINE, note, ha="center", va="bottom", fontsize=6)
+        axes.text(COLUMN / 2, layout.height - 0.6 * LINE, plain(note), ha="center", va="bottom", fontsize=6)
         return save(figure, stem)
 
 
@@ -97,7 +97,7 @@ def _sides(report: RankReport) -> tuple[list[int], list[int]]:
 
 
 def _width(text: str) -> float:
-    return float(TextPath((0, 0), text, size=STYLE["font.size"]).get_extents().width) / 72
+    return float(TextPath((0, 0), plain(text), size=STYLE["font.size"]).get_extents().width) / 72
 
 
 def _scale(axes: Axes, report: RankReport, layout: _Layout) -> None:
@@ -131,4 +131,4 @@ def _names(axes: Axes, report: RankReport, layout: _Layout) -> None:
         for line, i in enumerate(side):
             x, y = layout.x(report.average[i]), layout.name(line)
             axes.plot([x, x, end], [layout.top, y, y], **THIN)
-            axes.text(end + outwards * GAP, y, report.methods[i], ha=align, va="center_baseline")
+            axes.text(end + outwards * GAP, y, plain(report.methods[i]), ha=align, va="center_baseline")

@@ -22,6 +22,7 @@ from bench.report.figures.style import (
     heading,
     height_of,
     name_ticks,
+    plain,
     save,
     worded,
 )
@@ -52,9 +53,9 @@ def heatmap(table: Table, stem: Path, *, title: str) -> list[Path]:
             for column, cell in enumerate(cells):
                 behind = "white" if cell.mean is None else image.to_rgba(np.array(cell.mean))
                 words: dict[str, Any] = {"color": _readable_on(behind), "ha": "center", "va": "center", "fontsize": 5.5}
-                axes.text(column, row, _words(table, cell), **words)
+                axes.text(column, row, plain(_words(table, cell)), **words)
         name_ticks(axes, table.clients, TURN)
-        axes.set_yticks(range(len(lines)), [name for name, _ in lines])
+        axes.set_yticks(range(len(lines)), [plain(name) for name, _ in lines])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         axes.set_xlabel("tested on")

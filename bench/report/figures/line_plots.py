@@ -28,6 +28,7 @@ from bench.report.figures.style import (
     height_of,
     key,
     name_ticks,
+    plain,
     save,
     worded,
 )
@@ -90,7 +91,7 @@ def trajectories(
         for each, (label, lines) in zip(axes, panels.items(), strict=True):
             for number, line in enumerate(lines):
                 each.plot(rounds, line, label=clients[number], **_style(number))
-            each.set(xlabel="round", ylabel=label)
+            each.set(xlabel="round", ylabel=plain(label))
             _whole_rounds(each)
         _key(figure, axes[0])
         return save(figure, stem)

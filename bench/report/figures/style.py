@@ -47,9 +47,17 @@ def face(number: int) -> dict[str, Any]:
     return {"facecolor": COLOURS[number % len(COLOURS)], "edgecolor": "white", "hatch": hatch}
 
 
+def plain(text: str) -> str:
+    """Return ``text`` so that matplotlib shows its dollar signs; between two of them it would show mathematics.
+
+    Every text with a name in it must go through this function or through one below.
+    """
+    return text.replace("$", r"\$")
+
+
 def worded(name: str) -> str:
     """Return the name of a metric or a trace as words."""
-    return name.replace("_", " ")
+    return plain(name.replace("_", " "))
 
 
 def wrapped(title: str, width: float) -> str:
@@ -61,7 +69,7 @@ def wrapped(title: str, width: float) -> str:
 
     most = int((width - 0.5) * characters_per_inch)
     lines = broken(most).count("\n")
-    return broken(next(letters for letters in range(1, most + 1) if broken(letters).count("\n") <= lines))
+    return plain(broken(next(letters for letters in range(1, most + 1) if broken(letters).count("\n") <= lines)))
 
 
 def heading(figure: Figure, title: str) -> None:
@@ -76,15 +84,20 @@ def key(figure: Figure, entries: Sequence[Artist], *, handle: float = 1.4) -> No
 
     ``handle`` is the length of a sample of line or bar, in letters.
     """
-    longest = max(len(str(entry.get_label())) for entry in entries)
+    labels = [str(entry.get_label()) for entry in entries]
+    longest = max(map(len, labels))
     columns = min(len(entries), max(1, int(figure.get_figwidth() / (0.45 + LETTER * longest))))
-    figure.legend(handles=entries, ncols=columns, loc="outside lower center", handlelength=handle)
+    shown = [plain(label) for label in labels]
+    figure.legend(entries, shown, ncols=columns, loc="outside lower center", handlelength=handle)
     figure.set_figheight(figure.get_figheight() + LINE * (math.ceil(len(entries) / columns) - 1))
 
 
-def name_ticks(axes: Axes, names: Sequence[str], angle: float) -> None:
-    """Label the ticks 0, 1, 2 ... of the horizontal axis; long names are turned by ``angle`` and end at their tick."""
-    axes.set_xticks(range(len(names)), list(names))
+def name_ticks(axes: Axes, names: Sequence[str], angle: float, *, mathematics: bool = False) -> None:
+    """Label the ticks 0, 1, 2 ... of the horizontal axis; long names are turned by ``angle`` and end at their tick.
+
+    With ``mathematics``, the names are texts of matplotlib in which names from outside went through :func:`plain`.
+    """
+    axes.set_xticks(range(len(names)), list(names) if mathematics else [plain(name) for name in names])
     if _long(names):
         for label in axes.get_xticklabels():
             label.set(rotation=angle, ha="right", rotation_mode="anchor")
@@ -102,7 +115,7 @@ def _long(names: Sequence[str]) -> bool:
 def write_reason(axes: Axes, x: float, reason: str, size: float = 5) -> None:
     """Write the reason for a missing number at the place of its bar or point."""
     middle = axes.get_xaxis_transform()
-    axes.text(x, 0.02, reason, transform=middle, ha="center", va="bottom", rotation=90, fontsize=size)
+    axes.text(x, 0.02, plain(reason), transform=middle, ha="center", va="bottom", rotation=90, fontsize=size)
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from bench.report.tables.table import Cell, Table
 
+# Categories of Unicode: controls, formats such as a change of direction, lone surrogates, line and paragraph ends.
+UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
 
 class Shown(NamedTuple):
     """The rounded texts of a cell; empty where the cell has nothing to show."""
@@ -47,5 +50,8 @@ def digits(table: Table, cell: Cell) -> int:
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` without line breaks and other control characters, which would end a row."""
-    return " ".join("".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in text).split())
+    """Return ``text`` without line breaks, control characters and invisible formats.
+
+    A line break would end a row; a format character could reverse the row's text, and LaTeX does not know it.
+    """
+    return " ".join("".join(" " if unicodedata.category(letter) in UNSEEN else letter for letter in text).split())

@@ -13,7 +13,7 @@ CAPITAL = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 SMALL = "alpha beta gamma delta zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
 ESCAPES = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "`": r"\`{}"}
     | {"±": r"$\pm$", "×": r"$\times$", "≤": r"$\le$", "≥": r"$\ge$", "<": "$<$", ">": "$>$", "|": "$|$"}
     | {"−": "$-$", "→": r"$\to$", "∞": r"$\infty$", "√": r"$\surd$", "ε": r"$\varepsilon$"}
     | {letter: f"$\\{name}$" for letter, name in zip("αβγδζηθικλμνξπρστυφχψω", SMALL.split(), strict=True)}
@@ -95,7 +95,7 @@ def legend(table: Table) -> str:
 
 def escape(text: str) -> str:
     """Return ``text`` as LaTeX that prints it."""
-    quoted = re.sub('"([^"]*)"', r"``\1''", one_line(text).translate(ESCAPES))
+    quoted = re.sub('"([^"]*)"', r"``\1''", one_line(text).translate(ESCAPES)).replace("\"", "''")
     return re.sub(r"^[*\[]", r"{\g<0>}", quoted)  # else it would be an argument of the command that ends a row
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jinja2
 
+from bench.csv_text import csv_text
 from bench.files import write_whole
 from bench.report.scores import HEADINGS
 from bench.report.tables import latex
@@ -78,8 +79,7 @@ def write(table: Table, stem: Path, forms: Iterable[str] = FORMS) -> list[Path]:
 
 def content(table: Table, form: str) -> bytes:
     """Return the content of the file of this form."""
-    text = table.frame().to_csv(index=False, lineterminator="\n") if form == "csv" else document(table, form)
-    return text.encode()
+    return (csv_text(table.frame()) if form == "csv" else document(table, form)).encode()
 
 
 @cache
@@ -102,4 +102,5 @@ def templates() -> jinja2.Environment:
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\|*<>`])", r"\\\1", one_line(text))
+    """Return ``text`` as Markdown that shows it: no markup, no HTML, and no image, which would be loaded."""
+    return re.sub(r"([\\|*<>`\[])", r"\\\1", one_line(text))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from bench.csv_text import csv_text
 from bench.optional import optional
 from bench.sweep.summaries import Record, environment, names
 
@@ -22,7 +23,7 @@ def write(records: Sequence[Record], folder: Path, form: Literal["csv", "parquet
     for name, frame in frames(records).items():
         file = folder / f"{name}.{form}"
         if form == "csv":
-            frame.to_csv(file, index=False, lineterminator="\n")
+            file.write_text(csv_text(frame), encoding="utf-8")
         else:
             frame.to_parquet(file, engine="pyarrow", index=False)
 

@@ -1,0 +1,89 @@
+"""Standard output and error without characters that control a terminal.
+
+Names in studies, data files, records and file systems may contain escape sequences or characters that reorder text.
+Everything that a command prints is shown with such characters as JSON escapes, for example ``\\u001b``. JSON output
+therefore keeps its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Control characters, invisible and bidirectional formats, lone surrogates (of file names), line and paragraph ends.
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# ASCII without control characters needs no look at the categories.
+_SUSPECT = re.compile(r"[^\n\t -~]")
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with control and format characters as JSON escapes; line feeds and tabs stay."""
+    return _SUSPECT.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    letter = match[0]
+    if unicodedata.category(letter) not in UNPRINTABLE:
+        return letter
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+
+
+class PrintableStream:
+    """A text stream that writes :func:`printable` text to ``stream``.
+
+    Consoles of rich write escape sequences of their own and therefore use ``rich_proxied_file``.
+    :func:`console` makes one that prints only printable text.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write ``text``; return its length."""
+        self.rich_proxied_file.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write all ``lines``."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextmanager
+def printable_output() -> Iterator[None]:
+    """Print only printable text until the block ends; an unexpected error ends the program with its traceback."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = PrintableStream(before[0]), PrintableStream(before[1])
+    try:
+        yield
+    except Exception:
+        traceback.print_exc()  # Python would print it after the block
+        sys.exit(1)
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console of rich that shows only printable text, with rich's own colours and cursor movements."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class PrintableConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    stream = sys.stderr if stderr else sys.stdout
+    return PrintableConsole(file=getattr(stream, "rich_proxied_file", stream))

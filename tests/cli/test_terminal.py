@@ -1,0 +1,65 @@
+"""Text on the terminal: no control characters, no change of direction, and rich's own output as it is."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+from bench.cli.terminal import PrintableStream, console, printable, printable_output
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt.exe\u2066\u200b\u2028\x7f\udcff\U000e0041"
+
+
+@pytest.mark.parametrize("text", ["plain text\tand\n", "Zürich, 東京, Ω ± √ – ↑", "🙂", '\\u001b "quoted"'])
+def test_ordinary_text_is_unchanged(text):
+    assert printable(text) == text
+
+
+@given(st.text())
+def test_printed_text_has_no_control_or_format_character(text):
+    assert {unicodedata.category(letter) for letter in printable(text) if letter not in "\n\t"}.isdisjoint(
+        {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    )
+    assert printable(printable(text)) == printable(text)
+
+
+def test_json_keeps_its_meaning():
+    document = json.dumps({"name": HOSTILE}, ensure_ascii=False)
+    assert json.loads(printable(document)) == {"name": HOSTILE}
+
+
+def test_a_stream_writes_printable_text_and_passes_on_the_rest():
+    raw = io.StringIO()
+    stream = PrintableStream(raw)
+    print("a", HOSTILE[:4], file=stream)
+    stream.writelines(["b\x1b", "c\n"])
+    assert raw.getvalue() == "a \\u001b]0;\nb\\u001bc\n"
+    assert not stream.isatty()
+
+
+def test_tracebacks_are_printable_and_streams_are_restored(capsys):
+    before = sys.stdout, sys.stderr
+    with pytest.raises(SystemExit) as end, printable_output():
+        raise RuntimeError("\x1b[2J")
+    assert (end.value.code, sys.stdout, sys.stderr) == (1, *before)
+    assert "RuntimeError: \\u001b[2J\n" in capsys.readouterr().err
+
+
+def test_a_console_keeps_its_own_colours_and_shows_hostile_text_escaped(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    raw = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", PrintableStream(raw))
+    console(stderr=True).print(Text("a\x1b[2J\u202e", style="bold"))
+    assert raw.getvalue() == "\x1b[1ma\\u001b[2J\\u202e\x1b[0m\n"
+    # A console that another library makes, for example typer for help texts, writes as before.
+    Console(stderr=True).print(Text("help", style="bold"))
+    assert raw.getvalue().endswith("\x1b[1mhelp\x1b[0m\n")
