@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +44,20 @@ def bench_data() -> Path:
         refuse = pytest.fail if os.environ.get("CI") else pytest.skip
         refuse("this test reads raw data: set BENCH_DATA to their folder (see datasets/*.md)")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Return the path of a system program; without it the test is skipped, or fails in CI (.ci/run installs it)."""
+
+    def find(name):
+        place = shutil.which(name)
+        if place is None:
+            refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+            refuse(f"this test needs the program {name}, which is not on the path; install it with apt-get")
+        return place
+
+    return find
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import typer
 from bench.cli import records_text as text
 from bench.cli.format import as_json
 from bench.cli.options import PAPER, STORE, DataOption, JsonOption, ProfileOption, StoreOption, assignment
-from bench.csv_text import csv_text
+from bench.safe_text import csv_text
 from bench.sweep.export.formats import Format
 from bench.types import CHECKPOINTS, DataError, SpecError
 

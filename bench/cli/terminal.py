@@ -7,38 +7,20 @@ therefore keeps its meaning.
 
 from __future__ import annotations
 
-import re
 import sys
 import traceback
-import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from bench.safe_text import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Control characters, invisible and bidirectional formats, lone surrogates (of file names), line and paragraph ends.
-UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-# ASCII without control characters needs no look at the categories.
-_SUSPECT = re.compile(r"[^\n\t -~]")
-
-
-def printable(text: str) -> str:
-    """Return ``text`` with control and format characters as JSON escapes; line feeds and tabs stay."""
-    return _SUSPECT.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    letter = match[0]
-    if unicodedata.category(letter) not in UNPRINTABLE:
-        return letter
-    units = letter.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
-
 
 class PrintableStream:
-    """A text stream that writes :func:`printable` text to ``stream``.
+    """A text stream that writes printable text to ``stream``.
 
     Consoles of rich write escape sequences of their own and therefore use ``rich_proxied_file``.
     :func:`console` makes one that prints only printable text.

@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
-import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from bench.cli.terminal import PrintableStream, console, printable, printable_output
-
-HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt.exe\u2066\u200b\u2028\x7f\udcff\U000e0041"
-
-
-@pytest.mark.parametrize("text", ["plain text\tand\n", "Zürich, 東京, Ω ± √ – ↑", "🙂", '\\u001b "quoted"'])
-def test_ordinary_text_is_unchanged(text):
-    assert printable(text) == text
-
-
-@given(st.text())
-def test_printed_text_has_no_control_or_format_character(text):
-    assert {unicodedata.category(letter) for letter in printable(text) if letter not in "\n\t"}.isdisjoint(
-        {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    )
-    assert printable(printable(text)) == printable(text)
-
-
-def test_json_keeps_its_meaning():
-    document = json.dumps({"name": HOSTILE}, ensure_ascii=False)
-    assert json.loads(printable(document)) == {"name": HOSTILE}
+from bench.cli.terminal import PrintableStream, console, printable_output
 
 
 def test_a_stream_writes_printable_text_and_passes_on_the_rest():
     raw = io.StringIO()
     stream = PrintableStream(raw)
-    print("a", HOSTILE[:4], file=stream)
+    print("a", "\x1b]0;", file=stream)
     stream.writelines(["b\x1b", "c\n"])
     assert raw.getvalue() == "a \\u001b]0;\nb\\u001bc\n"
     assert not stream.isatty()

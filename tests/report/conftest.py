@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import pytest
 
 from bench.types import Chosen
@@ -48,17 +45,3 @@ def choice(record):
         return Chosen(method, rule, hyperparameters, records, seeds, settings, 0.5)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def program():
-    """Return the path of a system program; without it the test is skipped, or fails in CI (.ci/run installs it)."""
-
-    def find(name):
-        place = shutil.which(name)
-        if place is None:
-            refuse = pytest.fail if os.environ.get("CI") else pytest.skip
-            refuse(f"this test needs the program {name}, which is not on the path; install it with apt-get")
-        return place
-
-    return find

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.files import write_whole
+from bench.safe_text import without_unprintable
 
 # Okabe and Ito, "Color Universal Design", 2008: distinct with every common form of colour blindness.
 BLUE, ORANGE, GREY, PALE, BLACK = "#0072B2", "#E69F00", "#888888", "#BBBBBB", "#000000"
@@ -50,9 +51,10 @@ def face(number: int) -> dict[str, Any]:
 def plain(text: str) -> str:
     """Return ``text`` so that matplotlib shows its dollar signs; between two of them it would show mathematics.
 
-    Every text with a name in it must go through this function or through one below.
+    Unprintable characters, which fonts do not have, become spaces. Every text with a name in it must go through this
+    function or through one below.
     """
-    return text.replace("$", r"\$")
+    return without_unprintable(text).replace("$", r"\$")
 
 
 def worded(name: str) -> str:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import NamedTuple
 
 from bench.report.tables.table import Cell, Table
-
-# Categories of Unicode: controls, formats such as a change of direction, lone surrogates, line and paragraph ends.
-UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 class Shown(NamedTuple):
@@ -47,11 +43,3 @@ def summary(table: Table) -> str:
 def digits(table: Table, cell: Cell) -> int:
     """Return the number of decimals that a cell is shown with."""
     return 2 if table.spec.summary == "rank" and cell.client == "all" else table.spec.digits
-
-
-def one_line(text: str) -> str:
-    """Return ``text`` without line breaks, control characters and invisible formats.
-
-    A line break would end a row; a format character could reverse the row's text, and LaTeX does not know it.
-    """
-    return " ".join("".join(" " if unicodedata.category(letter) in UNSEEN else letter for letter in text).split())

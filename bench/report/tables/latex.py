@@ -6,8 +6,9 @@ import re
 from typing import NamedTuple
 
 from bench.report.scores import HEADINGS
-from bench.report.tables.cell_text import Shown, digits, one_line, shown, summary
+from bench.report.tables.cell_text import Shown, digits, shown, summary
 from bench.report.tables.table import Cell, Table
+from bench.safe_text import one_line
 
 CAPITAL = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 SMALL = "alpha beta gamma delta zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
@@ -95,7 +96,7 @@ def legend(table: Table) -> str:
 
 def escape(text: str) -> str:
     """Return ``text`` as LaTeX that prints it."""
-    quoted = re.sub('"([^"]*)"', r"``\1''", one_line(text).translate(ESCAPES)).replace("\"", "''")
+    quoted = re.sub('"([^"]*)"', r"``\1''", one_line(text).translate(ESCAPES)).replace('"', "''")
     return re.sub(r"^[*\[]", r"{\g<0>}", quoted)  # else it would be an argument of the command that ends a row
 
 

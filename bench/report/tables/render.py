@@ -10,12 +10,12 @@ from pathlib import Path
 
 import jinja2
 
-from bench.csv_text import csv_text
 from bench.files import write_whole
 from bench.report.scores import HEADINGS
 from bench.report.tables import latex
-from bench.report.tables.cell_text import Shown, digits, one_line, shown, summary
+from bench.report.tables.cell_text import Shown, digits, shown, summary
 from bench.report.tables.table import Table
+from bench.safe_text import csv_text, one_line
 
 FORMS = ("md", "csv", "tex", "html")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench.csv_text import csv_text
 from bench.optional import optional
+from bench.safe_text import csv_text
 from bench.sweep.summaries import Record, environment, names
 
 if TYPE_CHECKING:
