@@ -6,6 +6,8 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import os
+import re
 import socket
 import threading
 import zipfile
@@ -249,6 +251,68 @@ def test_a_watcher_is_told_how_far_a_download_is(server: Server):
     with watched(lambda *news: told.append(news)):
         locate(FILE)
     assert told == [(FILE.path, 4, 6), (FILE.path, 6, 6)]
+
+
+class Dripping(io.BytesIO):
+    """A connection that sends a byte now and then until the test ends."""
+
+    ended = threading.Event()
+
+    def read(self, size: int = -1) -> bytes:
+        self.ended.wait(0.01)
+        return b"" if self.ended.is_set() else b"1"
+
+
+def test_15_7_a_server_that_drips_is_left_for_the_next_mirror(
+    cache: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("bench.data.files.download.PACE", (0.2, 1000))
+    big = dataclasses.replace(FILE, size=1 << 20)
+    server.pages = {URL: (200, {}, b"")}
+    sent = server.send
+    monkeypatch.setattr(HTTPAdapter, "send", lambda self, request, **_: dripping(sent(request)))
+
+    def dripping(response: Response) -> Response:
+        response.raw = Dripping()
+        return response
+
+    with pytest.raises(DataError, match=r"sent fewer than 1000 bytes in 0.2 seconds.*two.example.*no route to host"):
+        locate(big)
+    assert server.asked == [URL, MIRROR]
+    # The headers can drip, too.
+    monkeypatch.setattr(HTTPAdapter, "send", lambda self, request, **_: Dripping.ended.wait(20))
+    with pytest.raises(DataError, match=r"one.example.*sent fewer.*two.example.*sent fewer"):
+        locate(big)
+    Dripping.ended.set()
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hardlink", "folder", "pipe"])
+@pytest.mark.parametrize("suffix", ["", f".{SHA256[:16]}.part", ".lock"])
+def test_15_7_a_planted_link_is_refused_and_its_aim_kept(cache: Path, server: Server, kind: str, suffix: str):
+    server.pages[URL] = (200, {}, CONTENT)
+    aim = put(cache.parent, b"precious", "precious")
+    planted = cache / f"{FILE.path}{suffix}"
+    planted.parent.mkdir(parents=True)
+    plant = {"symlink": planted.symlink_to, "hardlink": planted.hardlink_to}
+    if kind in plant:
+        plant[kind](aim)
+    elif kind == "folder":
+        planted.mkdir()
+    else:
+        os.mkfifo(planted)
+    with pytest.raises(DataError, match=rf"{re.escape(planted.name)}: is a link or no regular file; delete it"):
+        locate(FILE)
+    assert (aim.read_bytes(), server.asked) == (b"precious", [])
+
+
+def test_a_link_to_the_published_file_and_a_linked_folder_are_the_users_choice(cache: Path, server: Server):
+    aim = put(cache.parent / "big disk")
+    cache.mkdir()
+    (cache / "folder").symlink_to(aim.parent)
+    assert locate(FILE) == cache / FILE.path
+    aim.unlink()
+    server.pages[URL] = (200, {}, CONTENT)
+    assert locate(FILE).read_bytes() == aim.read_bytes() == CONTENT
 
 
 def test_callers_at_the_same_time_download_once(cache: Path, server: Server):
