@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, library
@@ -20,11 +21,29 @@ _log = logging.getLogger(__name__)
 _off = False
 
 
-class Kernel:
-    """The functions of a C file of this package, loaded when they are first needed."""
+class Comparison(NamedTuple):
+    """Numbers that a kernel computed, the exact ones (both n numbers), and the largest error allowed."""
 
-    def __init__(self, source: Path) -> None:
-        self.source, self.name = source, source.stem
+    found: Tensor
+    exact: Tensor
+    allowed: Tensor
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all errors are small enough, and the same numbers are not finite."""
+        equal = (self.found == self.exact) | (self.found.isnan() & self.exact.isnan())
+        return bool((equal | ((self.found - self.exact).abs() <= self.allowed)).all())
+
+
+class Kernel:
+    """The functions of a C file of this package, loaded when they are first needed.
+
+    ``compare`` yields comparisons of the functions with their definition in tensor operations. If one disagrees,
+    because of the compiler or its options, the functions are not used.
+    """
+
+    def __init__(self, source: Path, compare: Callable[[Any], Iterable[Comparison]]) -> None:
+        self.source, self.name, self.compare = source, source.stem, compare
 
     @property
     def functions(self) -> Any:
@@ -44,13 +63,26 @@ class Kernel:
     @cached_property
     def _loaded(self) -> tuple[ctypes.CDLL | None, str]:
         try:
-            functions, digest = load(self.source)
-        except UnusableError as reason:
-            if not isinstance(reason, NoCompilerError):  # a compiler is optional
-                _log.warning("kernel %s: %s; torch computes it, slower", self.name, reason)
-            machine.computed_by_torch[self.name] = str(reason)
-            return None, f"torch ({reason})"
+            # In another thread no trace, transform or mode of the caller is active.
+            with ThreadPoolExecutor(1) as thread:
+                functions, digest = thread.submit(self._load).result()
+        except UnusableError as error:
+            if not isinstance(error, NoCompilerError):  # a compiler is optional
+                _log.warning("kernel %s: %s; torch computes it, slower", self.name, error)
+            machine.computed_by_torch[self.name] = error.reason
+            return None, f"torch ({error.reason})"
         return functions, digest[:16]
+
+    def _load(self) -> tuple[ctypes.CDLL, str]:
+        functions, digest = load(self.source)
+        try:
+            agrees = all(each.agrees for each in self.compare(functions))
+        except AttributeError as error:  # a function is missing
+            raise UnusableError("the library cannot be loaded", str(error)) from error
+        if not agrees:
+            command = " ".join(machine.compiler())
+            raise UnusableError("the library differs from the definition", f"compiled by {command}")
+        return functions, digest
 
 
 def operation(signature: str) -> Callable[[Callable[..., Any]], Any]:
