@@ -6,21 +6,42 @@ used only if the checksum is right and the question is the one that is asked. Ch
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import reprlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bench.types import SilobenchError
+from bench.types import SilobenchError, SpecError
 
 
 def cache_folder() -> Path:
     """Return the folder of cached files: ``BENCH_CACHE``, by default ``~/.cache/silobench``."""
-    return Path(os.environ.get("BENCH_CACHE") or "~/.cache/silobench").expanduser()
+    return expanded("BENCH_CACHE", os.environ.get("BENCH_CACHE") or "~/.cache/silobench", "set it to a folder of yours")
+
+
+def expanded(origin: str, path: str, remedy: str) -> Path:
+    """Return ``path``, given as ``origin``, with the home folder in place of "~".
+
+    Raises :class:`SpecError` that ends with ``remedy`` for a text that cannot be a path on this machine.
+    """
+    try:
+        place = Path(path).expanduser()
+        place.stat()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            return place  # a path that does not exist, for instance
+        reason = f"it has {len(path):,} characters"
+    except (RuntimeError, ValueError) as error:  # an unknown user or home folder; a null character
+        reason = str(error).rstrip(".")
+    else:
+        return place
+    raise SpecError(f"{origin} = {reprlib.repr(path)}: is no path on this machine ({reason}); {remedy}")
 
 
 def remember(folder: str, question: Mapping[str, Any], answer: Any) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.exhibits import KINDS, Kind, check_paper, exhibits
 from bench.files import check_writable
+from bench.rebuild.exhibits import KINDS, Kind, check_paper, exhibits
 from bench.types import SpecError, nearest
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def reproduce(
         if kind == "tables" and name in claimed():
             _print_findings(name)
             return True
-        raise SpecError(f"unknown {kind[:-1]} {name!r}: {nearest(name, [*known, *joined])}")
+        hint = f"{nearest(name, [*known, *joined])}; see `silobench list {kind}`"
+        raise SpecError(f"unknown {kind[:-1]} {name!r}: {hint}")
     from bench.rebuild.inputs import joint_columns
     from bench.report import publish
 

@@ -1,8 +1,8 @@
 """Core types of federated learning: clients, federations, splits, budgets, runs and their outcomes.
 
 A client holds n samples. Inputs ``x`` are (n, ...) float32. Targets ``y`` are (n, 1) float32 for a binary task, (n,)
-int64 for a multi-class task, and one-hot masks (n, classes, ...) for segmentation. This module imports neither other
-modules of silobench nor torch.
+int64 for a multi-class task, and one-hot masks (n, classes, ...) for segmentation. This module imports neither torch
+nor other modules of silobench but the limits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from bench.limits import MAX_COUNT
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 Task = Literal["binary", "multiclass", "segmentation"]
-KNOWN_SHOWN = 40  # names in a hint
+KNOWN_SHOWN = 12  # names in a hint
 CHECKPOINTS = ("latest", "global", "local")
 # Keys of a budget that were added after records existed. A default is left out of the record, so that hashes stay.
 LATER_KEYS = ("draws", "last_batch")
@@ -248,9 +250,9 @@ class Budget:
             value = getattr(self, key)
             if (value is None and key in optional) or (key == "batch_size" and value == "full"):
                 continue
-            if not _whole(value) or value < 1:
+            if not _whole(value) or not 1 <= value <= MAX_COUNT:
                 or_full = ', or "full"' if key == "batch_size" else ""
-                raise SpecError(f"{key} = {value!r}: expected a whole number of at least 1{or_full}")
+                raise SpecError(f"{key} = {value!r}: expected a whole number from 1 to {MAX_COUNT:,}{or_full}")
         if (self.local_steps is None) == (self.local_epochs is None):
             raise SpecError("give exactly one of local_steps and local_epochs")
         for key, known in (
@@ -265,8 +267,9 @@ class Budget:
         share = self.validation
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
             raise SpecError(f"validation = {share!r}: expected a share of at least 0 and below 1")
-        if not _whole(self.test_every) or self.test_every < 0:
-            raise SpecError(f"test_every = {self.test_every!r}: expected a whole number of rounds, or 0 for no curves")
+        if not _whole(self.test_every) or not 0 <= self.test_every <= MAX_COUNT:
+            expected = f"a whole number of rounds up to {MAX_COUNT:,}, or 0 for no curves"
+            raise SpecError(f"test_every = {self.test_every!r}: expected {expected}")
         if self.draws == "torch" and (self.batches is None or self.local_epochs != 1):
             raise SpecError('draws = "torch" follows a loop over epochs; give batches and local_epochs = 1')
         if self.last_batch != "keep" and self.batches is not None:

@@ -10,14 +10,13 @@ import torch
 from PIL import Image
 
 from bench.data.readers.own_data import check_split, hold_out, own_path, require_classes, require_samples, split
+from bench.limits import MAX_PICTURE_PIXELS, MAX_PICTURES_BYTES
 from bench.registry import register
 from bench.types import Client, DataError, Federation, SpecError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MODES = {1: "L", 3: "RGB"}  # Pillow's modes by number of channels
 EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
-MAX_PIXELS = 2**26  # of one picture in its file
-MAX_BYTES = 2**33  # of all resized pictures
 
 
 @register("from_folder")
@@ -45,7 +44,7 @@ def from_folder(
     if not sites:
         raise DataError(f"{folder}: there is no folder in it; expected one for each site")
     total = sum(map(len, sites.values())) * channels * size**2
-    if total > MAX_BYTES:
+    if total > MAX_PICTURES_BYTES:
         raise DataError(f"{folder}: its pictures need {total / 2**30:.0f} GiB, expected at most 8; give a smaller size")
     known = sorted({label for found in sites.values() for _, label in found})
     task = require_classes(folder.name, known)
@@ -115,7 +114,7 @@ def read(file: Path, size: int, channels: int) -> np.ndarray:
 
 def _check_picture(file: Path, picture: Image.Image) -> None:
     """Refuse pictures that would fill the memory or lose bits, before a pixel is decoded."""
-    if picture.width * picture.height > MAX_PIXELS:
-        raise DataError(f"{file}: has {picture.width} x {picture.height} pixels, expected at most {MAX_PIXELS}")
+    if picture.width * picture.height > MAX_PICTURE_PIXELS:
+        raise DataError(f"{file}: has {picture.width} x {picture.height} pixels, expected at most {MAX_PICTURE_PIXELS}")
     if picture.mode not in EIGHT_BITS:
         raise DataError(f"{file}: has more than 8 bits per channel (mode {picture.mode}); save it with 8")

@@ -19,8 +19,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import f_classif
 from sklearn.preprocessing import MaxAbsScaler
 
-from bench.data.readers.columns import MAX_LEVELS, words
+from bench.data.readers.columns import words
 from bench.data.readers.tables import numbers, place
+from bench.limits import MAX_LEVELS
 from bench.types import Client, DataError, Split, nearest
 
 ROLES = ("hospital", "part", "target")

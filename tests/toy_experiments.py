@@ -93,6 +93,6 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "one.toml").write_text(STUDY.format(name="one", lr=0.1) + FIGURES)
     (place / "two.toml").write_text(STUDY.format(name="two", lr=0.2))
     (place / "joint.toml").write_text(JOINT)
-    for module in ("bench.spec.experiments", "bench.exhibits"):
+    for module in ("bench.spec.experiments", "bench.rebuild.exhibits"):
         monkeypatch.setattr(f"{module}.folder", lambda kind: folder / "experiments")
     return place

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bench import exhibits, listing, registry
+from bench import listing, registry
 from bench.cli.format import aligned, as_json, count, duration
 from bench.cli.options import DataOption, JsonOption
+from bench.rebuild import exhibits
 from bench.types import SpecError
 
 

@@ -5,21 +5,35 @@ Modules that are slow to import are imported inside the commands that use them.
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import sys
+import traceback
 from collections.abc import Callable
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from bench import __version__
 from bench.cli import data, records, report, reproduce, study
 from bench.cli.audit import audit
 from bench.cli.catalogue import list_
-from bench.cli.options import INTERRUPTED, WRONG_USAGE
+from bench.cli.options import INTERRUPTED, PIPE_CLOSED, WRONG_USAGE
 from bench.cli.terminal import printable_output
 from bench.cli.verify import verify
-from bench.types import SilobenchError
+from bench.limits import MAX_MESSAGE
+from bench.safe_text import printable
+from bench.types import SilobenchError, nearest
 
+PACKAGE = Path(__file__).parents[1]
+REMEDIES = {
+    errno.EMFILE: "allow more open files with `ulimit -n 1024`",
+    errno.ENOSPC: "free some space, or name a folder on another disk",
+    errno.ENAMETOOLONG: "give a shorter name",
+}
 # The base class of errors in arguments; typer takes it from click or includes it, depending on its version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 EXAMPLES = """Examples:
@@ -34,7 +48,23 @@ silobench sweep my-study.toml --workers 4  run it
 
 silobench status my-study.toml             show how much is finished"""
 
+
+class PipeClosedError(Exception):
+    """The reader of the output has gone, for example `head`."""
+
+
+class Commands(TyperGroup):
+    """The commands, of which a closed pipe reaches :func:`main`; typer would exit with status 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise PipeClosedError from error
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -85,28 +115,58 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; report an error as one line on standard error and exit with its status."""
+    """Run the command line; report an error as one line on standard error and exit with its status.
+
+    Other exceptions than those below are bugs and keep their traceback.
+    """
     with printable_output():
         _run()
 
 
 def _run() -> None:
     try:
-        sys.exit(app(prog_name="silobench", standalone_mode=False))
+        status = app(prog_name="silobench", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(status)
     except SilobenchError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.status)
+        _exit(str(error), error.status)
     except UsageError as error:
-        if message := usage_message(error):
-            print(f"error: {message}", file=sys.stderr)
-        sys.exit(WRONG_USAGE)
-    except OSError as error:
-        if error.filename is None:
-            raise
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        sys.exit(SilobenchError.status)
+        _exit(usage_message(error), WRONG_USAGE)
+    except (BrokenPipeError, PipeClosedError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at exit
+        sys.exit(PIPE_CLOSED)
+    except (OSError, RecursionError, OverflowError, MemoryError) as error:
+        _exit(machine_message(error), SilobenchError.status)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(INTERRUPTED)
+
+
+def _exit(message: str, status: int) -> NoReturn:
+    if message:
+        print(f"error: {shortened(message)}", file=sys.stderr)
+    sys.exit(status)
+
+
+def shortened(message: str) -> str:
+    """Return a message as one line, shortened in the middle if it is long."""
+    line, half = printable(message).replace("\n", "\\n"), MAX_MESSAGE // 2
+    return line if len(line) <= MAX_MESSAGE else f"{line[: half - 5]} ... {line[5 - half :]}"
+
+
+def machine_message(error: BaseException) -> str:
+    """Return one line for an error of the machine: of its files, its memory, or the depth of Python's stack."""
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    else:
+        frames = [(Path(each.filename), each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+        own = [
+            f" (bench/{file.relative_to(PACKAGE)}, line {line})"
+            for file, line in frames
+            if file.is_relative_to(PACKAGE)
+        ]
+        place = own[-1] if own else ""
+        text = f"{type(error).__name__}: {error}{place}"
+    return f"{text}; {REMEDIES[error.errno]}" if isinstance(error, OSError) and error.errno in REMEDIES else text
 
 
 def usage_message(error: Any) -> str:
@@ -115,5 +175,8 @@ def usage_message(error: Any) -> str:
     if not message:
         return ""
     command = error.ctx.command_path if error.ctx is not None else "silobench"
+    if wrong := re.search(r": '(.*)' is not one of '(.*)'\.$", message):
+        hint = nearest(wrong[1], choices := wrong[2].split("', '"))
+        message += "" if hint == nearest("", choices) else f" {hint[0].upper()}{hint[1:]}"
     end = "" if message.endswith((".", "?", ")")) else "."
     return f"{command}: {message}{end} See `{command} --help`."

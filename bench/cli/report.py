@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.options import INCOMPLETE, OUT, SITE, STORE, DataOption, OutOption, StoreOption
+from bench.cli.options import INCOMPLETE, OUT, SITE, STORE, DataOption, OutOption, SiteOption, StoreOption
+from bench.files import check_writable
 
 PUBLISHED = Path("results/published")
 
@@ -21,7 +22,7 @@ def report(
     ] = None,
     store: StoreOption = STORE,
     out: OutOption = OUT,
-    site: Annotated[Path, typer.Option("--site", help="Write the report site to this folder.")] = SITE,
+    site: SiteOption = SITE,
     data: DataOption = None,
     profile: Annotated[
         str | None, typer.Option("--profile", help="Show only this profile.", show_default="all")
@@ -34,6 +35,7 @@ def report(
     from bench.rebuild.record_sets import own_records, published_records
     from bench.rebuild.report import rebuild
 
+    check_writable(site)
     sets = published_records(PUBLISHED) if published else own_records(store, out, studies or ())
     if not rebuild(sets, PUBLISHED if published else out, site, data, None if profile is None else [profile]):
         raise typer.Exit(INCOMPLETE)

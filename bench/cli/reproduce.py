@@ -19,7 +19,7 @@ from bench.cli.options import (
     StoreOption,
 )
 from bench.cli.training import TrainingOptions, with_training_options
-from bench.exhibits import Kind
+from bench.rebuild.exhibits import Kind
 from bench.reproduce import Folders
 
 QUICKSTART = "quickstart"

@@ -13,12 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from bench import registry
 from bench.types import Client, DataError, Federation, SpecError, Split, Task, nearest
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-PREFIX = "flamby:"
+PREFIX = registry.FLAMBY
 CITATION = "Ogier du Terrail et al.: FLamby, NeurIPS Datasets and Benchmarks (2022), and the source that it names"
 METRICS = {"fed_camelyon16": "auroc"}  # tasks with another metric than the usual one
 USUAL = {"binary": "accuracy", "multiclass": "accuracy", "segmentation": "dice"}

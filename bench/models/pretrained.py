@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load as load_safetensors
 from torch import Tensor, nn
 
+from bench.files import expanded
 from bench.types import DataError, SpecError
 
 SUFFIXES = (".safetensors", ".pth", ".pt")
@@ -51,7 +52,7 @@ def _find(weights: str) -> tuple[Path, bytes]:
     remedy = "set BENCH_WEIGHTS to the file with these weights or its folder, or give weights = 'none'"
     if not place:
         raise DataError(f"weights = {weights!r}: BENCH_WEIGHTS is not set; {remedy}")
-    root = Path(place).expanduser()
+    root = expanded("BENCH_WEIGHTS", place, remedy)
     found = []
     for file in _files(root):
         content = file.read_bytes()

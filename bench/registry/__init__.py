@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bench.registry.allowed import Allowed
 from bench.registry.declarations import Option, check_options, declaration, defaults, flags, hyperparameters, options
-from bench.registry.names import SINGULAR, Entry, Kind, catalogue, find, folder, load, register
+from bench.registry.names import FLAMBY, SINGULAR, Entry, Kind, catalogue, find, folder, load, register
 
 __all__ = [
+    "FLAMBY",
     "SINGULAR",
     "Allowed",
     "Entry",

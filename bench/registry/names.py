@@ -23,6 +23,7 @@ from bench.types import SilobenchError, SpecError, nearest
 Kind = Literal["algorithms", "datasets", "models"]
 Registered = TypeVar("Registered")
 PACKAGE = Path(__file__).parent.parent
+FLAMBY = "flamby:"  # prefix of the data sets of an installed FLamby, which are not registered
 SINGULAR: dict[Kind, str] = {"algorithms": "algorithm", "datasets": "data set", "models": "model"}
 # datasets/ is not a package: its files are imported as modules of a namespace package made below.
 MODULES: dict[Kind, str] = {"algorithms": "bench.algorithms", "models": "bench.models", "datasets": "bench._datasets"}

@@ -7,7 +7,6 @@ are looked up in source files, so that checking needs neither torch nor the data
 
 from __future__ import annotations
 
-from bench.spec.build import MAX_STUDY_RUNS
 from bench.spec.experiments import Published, claimed, joint, published, studies, tables_named
 from bench.spec.files.profiles import PAPER
 from bench.spec.joined import Joined
@@ -33,7 +32,6 @@ from bench.spec.sections.tables import RowSection, TableSection
 from bench.spec.study import StudySpec
 
 __all__ = [
-    "MAX_STUDY_RUNS",
     "PAPER",
     "AlphaSection",
     "BarsSection",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from bench.limits import MAX_STUDY_RUNS
 from bench.spec.files import placeholders
 from bench.spec.files.profiles import PAPER
 from bench.spec.looked_up import check_choice, method_of
 from bench.spec.method import Method
-from bench.spec.sections.faults import StudyError, first_fault
+from bench.spec.sections.faults import StudyError, first_fault, shown
 from bench.spec.sections.figures import (
     BarsSection,
     CurvesSection,
@@ -23,20 +24,19 @@ from bench.spec.sections.figures import (
     PartitionSection,
 )
 from bench.spec.sections.keys import Choice, Section
+from bench.spec.sections.names import check_file_name, check_label
 from bench.spec.sections.study import StudySection
 from bench.spec.sections.tables import TableSection
 from bench.spec.study import StudySpec, labelled
 from bench.types import SpecError, nearest
 
-# A larger study is a likely mistake: at a hundred runs a second it would take three hours.
-MAX_STUDY_RUNS = 1_000_000
 S = TypeVar("S", bound=Section)
 
 
 def build(file: Path, section: StudySection, profile: str = PAPER) -> StudySpec:
     """Return the study that ``section`` describes; raises :class:`StudyError` with the key and what was expected."""
     _refuse_repetition(("seeds",), section.seeds)
-    data = {str(each.options.get("label", each.name)): each for each in section.data}
+    data = {_label(each): each for each in section.data}
     if len(data) < len(section.data):
         raise StudyError(("data",), 'two data sets have the same name; give each a label = "..." of its own')
     methods = _methods(section, data)
@@ -45,8 +45,10 @@ def build(file: Path, section: StudySection, profile: str = PAPER) -> StudySpec:
         raise StudyError((), f"{runs:,} runs are more than {MAX_STUDY_RUNS:,}; give fewer values or seeds")
     tables = [(i, each) for label in data for i, each in enumerate(_tables(section, data, label))]
     figures = [(i, each) for i, figure in enumerate(section.figures) for each in _figures(section, data, i, figure)]
-    _refuse_repetition(("tables",), [table.id for _, table in tables])
-    _refuse_repetition(("figures",), [figure.id for _, figure in figures])
+    for kind, made in (("tables", tables), ("figures", figures)):
+        _refuse_repetition((kind,), [each.id for _, each in made])
+        for i, each in made:
+            _fitting((kind, i, "id"), check_file_name, each.id if profile == PAPER else f"{each.id}-{profile}")
     study = StudySpec(
         file=file,
         title=_title(section, data),
@@ -64,6 +66,23 @@ def build(file: Path, section: StudySection, profile: str = PAPER) -> StudySpec:
     for i, figure in figures:
         _check_figure(i, figure, study)
     return study
+
+
+def _label(data: Choice) -> str:
+    """Return the label of a data set, by default its name."""
+    label = data.options.get("label", data.name)
+    if not isinstance(label, str):
+        raise StudyError(("data", "label"), f"expected a text, got {shown(label)}")
+    _fitting(("data", "label"), check_label, label)
+    return label
+
+
+def _fitting(where: tuple[str | int, ...], check: Callable[[str], object], value: str) -> None:
+    """Raise :class:`StudyError` for a value that ``check`` refuses."""
+    try:
+        check(value)
+    except ValueError as error:
+        raise StudyError(where, str(error)) from None
 
 
 def _methods(section: StudySection, data: Mapping[str, Choice]) -> dict[str, Method]:
@@ -171,8 +190,8 @@ def _references(figure: Figure, label: str) -> dict[str, Any]:
 
 def _check_table(i: int, table: TableSection, study: StudySpec) -> None:
     where = ("tables", i)
-    names = [row.method for row in table.rows]
-    _refuse_repetition((*where, "rows"), names)
+    names = dict.fromkeys(row.method for row in table.rows)
+    _refuse_repetition((*where, "rows"), [row.method for row in table.rows])
     for j, row in enumerate(table.rows):
         _known((*where, "rows", j, "of"), row.of, study.methods)
     for method in table.against:
@@ -203,6 +222,6 @@ def _refuse_repetition(where: tuple[str | int, ...], values: Iterable[Any]) -> N
         seen.add(value)
 
 
-def _known(where: tuple[str | int, ...], name: str, known: Iterable[str]) -> None:
-    if name not in (known := list(known)):
+def _known(where: tuple[str | int, ...], name: str, known: Collection[str]) -> None:
+    if name not in known:
         raise StudyError(where, f"unknown name {name!r}: {nearest(name, known)}")

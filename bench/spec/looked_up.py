@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench import registry, settings
-from bench.registry import SINGULAR, Allowed, Kind, catalogue
+from bench.limits import MAX_COUNT, MAX_SETTINGS
+from bench.registry import FLAMBY, SINGULAR, Allowed, Kind, catalogue
 from bench.spec.method import BY_SEED, PARTS, Method, with_lengths
 from bench.spec.sections.faults import StudyError, shown
 from bench.spec.sections.keys import Choice
 from bench.spec.sections.study import BUDGET_KEYS, MethodSection, RangeSection, StudySection
 from bench.types import Budget, SpecError, nearest
 
-MAX_SETTINGS = 1_000_000  # of one grid
 OF_EVERY_DATA_SET = ("label", "subsample")
 KINDS: dict[str, Kind] = {"algorithm": "algorithms", "model": "models", "data": "datasets"}
 Where = tuple[str | int, ...]
@@ -51,8 +51,8 @@ def check_choice(kind: Kind, choice: Choice, where: Where, *, of: str = "") -> N
 
     ``of`` is the algorithm of a model: some need the parallel form of the model's family.
     """
-    if kind == "datasets" and ":" in choice.name:
-        return  # "flamby:<task>": only that package knows its tasks and options
+    if kind == "datasets" and choice.name.startswith(FLAMBY):
+        return  # only that package knows its tasks and options
     entries, name = catalogue(kind), choice.name
     if name not in entries:
         raise StudyError(where, f"unknown {SINGULAR[kind]} {name!r}: {nearest(name, entries)}")
@@ -73,7 +73,7 @@ def check_choice(kind: Kind, choice: Choice, where: Where, *, of: str = "") -> N
 
 def _check_option(where: Where, kind: Kind, name: str, option: str, value: Any) -> None:
     """Refuse an option that the definition of ``name`` does not take, and a value that it does not allow."""
-    if kind == "datasets" and ":" in name:
+    if kind == "datasets" and name.startswith(FLAMBY):
         return
     known = registry.declaration(kind, name).options
     if option not in known:
@@ -83,6 +83,9 @@ def _check_option(where: Where, kind: Kind, name: str, option: str, value: Any) 
     if known[option].searchable:
         raise StudyError(where, f"{option} is a hyper-parameter of {name}, not an option; give it in grid or fixed")
     _check_allowed(where, known[option].allowed, value)
+    sizes = value if isinstance(value, list) else [value]
+    if kind == "models" and any(isinstance(size, int) and size > MAX_COUNT for size in sizes):
+        raise StudyError(where, f"expected at most {MAX_COUNT:,}, got {shown(value)}")
 
 
 def _check_allowed(where: Where, allowed: Allowed, value: Any) -> None:
@@ -126,9 +129,18 @@ def _check_values(where: Where, section: MethodSection, method: Method) -> None:
             raise StudyError(at, f"also given in {seen[name]}; remove one")
         seen[name] = place
     for name, values in section.grid.items():
-        for i, value in enumerate(values):
-            if value in values[:i]:
+        given = set()
+        for value in values:
+            if (plain := _hashable(value)) in given:
                 raise StudyError((*where, "grid", name), f"{value!r} is given twice")
+            given.add(plain)
+
+
+def _hashable(value: Any) -> Any:
+    """Return a value of a study with tuples in place of lists and tables."""
+    if isinstance(value, dict):
+        return tuple((key, _hashable(each)) for key, each in sorted(value.items()))
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _given(section: MethodSection) -> Iterator[tuple[str, str, Sequence[Any]]]:

@@ -90,7 +90,7 @@ def fact(facts: Mapping[str, Any], path: str) -> Any:
     """
     found: Any = facts
     for key in path.split("."):
-        if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+        if isinstance(found, list) and key.isdecimal() and len(key) < 10 and int(key) < len(found):
             found = found[int(key)]
         elif isinstance(found, Mapping) and key in found:
             found = found[key]

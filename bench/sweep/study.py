@@ -41,7 +41,6 @@ def run_study(
     if runner is None:
         return recorded(study, records, root, methods)
     check_writable(store.path)
-    noted.note(store.path, study.file)
     searches = _searches(study, methods, root)
     for note in notes(study, methods):
         runner.note(note)
@@ -51,11 +50,14 @@ def run_study(
         if run_batches and not checked:
             _check_runs(study, asking, records, root)
             checked = True
+            noted.note(store.path, study.file)
         if run_batches:
             runner.train(run_batches, store)
             records = store.records()
         for search in asking:
             search.tell(records)
+    if not checked:
+        noted.note(store.path, study.file)
     return {search.method.name: search.result(records) for search in searches}
 
 

@@ -226,7 +226,7 @@ def test_identifiers_as_words_are_refused(tmp_path: Path):
 
 
 def test_too_large_a_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("bench.data.readers.tables.MAX_FILE_SIZE", 2**5)
+    monkeypatch.setattr("bench.data.readers.tables.MAX_TABLE_BYTES", 2**5)
     with pytest.raises(DataError, match=r"north\.csv: has 0\.0 GiB, expected at most"):
         load(folder(tmp_path, north=NORTH))
 

@@ -202,7 +202,7 @@ def test_missing_folders_and_pictures_are_named(tmp_path: Path, hospitals: Path)
 
 
 def test_more_than_the_memory_holds_is_not_read(hospitals: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(registry.load("datasets", "from_folder").__globals__, "MAX_BYTES", 3000)
+    monkeypatch.setitem(registry.load("datasets", "from_folder").__globals__, "MAX_PICTURES_BYTES", 3000)
     with pytest.raises(DataError, match=r"hospitals: its pictures need .* give a smaller size"):
         load(hospitals)
 

@@ -19,7 +19,7 @@ from bench.data.files import manifest
 from bench.data.files.archive import unpack
 from bench.data.files.download import download
 from bench.data.files.raw_file import RawFile
-from bench.files import cache_folder
+from bench.files import cache_folder, expanded
 from bench.types import DataError
 
 _tracked: ContextVar[set[Path] | None] = ContextVar("tracked", default=None)
@@ -135,7 +135,7 @@ def data_folders(root: Path | None) -> list[Path]:
     folders = []
     for origin, given in (("root", root), ("BENCH_DATA", os.environ.get("BENCH_DATA"))):
         if given:
-            folder = Path(given).expanduser()
+            folder = expanded(origin, str(given), "name the folder of the raw data files")
             if not folder.is_dir():
                 raise DataError(f"{origin} = {folder}: there is no such folder; name the folder of the raw data files")
             folders.append(folder)

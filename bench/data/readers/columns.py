@@ -10,9 +10,9 @@ from pandas.api.types import is_numeric_dtype
 from sklearn.preprocessing import StandardScaler
 
 from bench.data.readers.tables import numbers, place
+from bench.limits import MAX_LEVELS
 from bench.types import DataError
 
-MAX_LEVELS = 100  # different words in a categorical column; more are names or free text
 # The name of each site, and the positions of its training and test rows.
 Sites = Sequence[tuple[str, np.ndarray, np.ndarray]]
 

@@ -11,9 +11,9 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from bench.data.files.locate import track
+from bench.files import expanded
+from bench.limits import MAX_CLASSES
 from bench.types import DataError, SpecError, Split, Task
-
-MAX_CLASSES = 1000
 
 
 def own_path(path: str, root: Path | None) -> Path:
@@ -23,7 +23,7 @@ def own_path(path: str, root: Path | None) -> Path:
     """
     if not isinstance(path, str) or not path:
         raise SpecError(f"path = {path!r}: expected the path of your data, e.g. path = 'my_hospitals'")
-    place = (root or Path()) / Path(path).expanduser()
+    place = (root or Path()) / expanded("path", path, "give the path of your data")
     if not place.exists():
         raise DataError(f"path = {path!r}: there is no {place.absolute()}; give an existing file or folder")
     return track(place)

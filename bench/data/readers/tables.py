@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bench.limits import MAX_TABLE_BYTES
 from bench.optional import optional
 from bench.types import DataError, nearest
 
-MAX_FILE_SIZE = 4 * 2**30  # bytes
 MAX_NUMBER = 1e30  # its square is a finite float32
 
 
@@ -28,8 +28,8 @@ def read_table(file: Path) -> pd.DataFrame:
     """
     if not file.is_file():
         raise DataError(f"{file}: there is no such file; check the path")
-    if (size := file.stat().st_size) > MAX_FILE_SIZE:
-        raise DataError(f"{file}: has {size / 2**30:.1f} GiB, expected at most {MAX_FILE_SIZE / 2**30:g} GiB")
+    if (size := file.stat().st_size) > MAX_TABLE_BYTES:
+        raise DataError(f"{file}: has {size / 2**30:.1f} GiB, expected at most {MAX_TABLE_BYTES / 2**30:g} GiB")
     frame = _read_parquet(file) if file.suffix.lower() == ".parquet" else read_csv(file, _header(file))
     if frame.empty:
         raise DataError(f"{file}: has a header but no rows")

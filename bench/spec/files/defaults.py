@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bench.limits import MAX_METHODS
 from bench.spec.files.merge import PLACES, merged, table_of
 from bench.spec.sections.faults import StudyError
 from bench.spec.sections.study import DefaultsSection
@@ -29,6 +30,10 @@ def with_defaults(content: Mapping[str, Any]) -> dict[str, Any]:
             raise StudyError(("defaults", key), f"unknown key: {nearest(key, KEYS)}")
     made = {key: value for key, value in content.items() if key != "defaults"}
     if isinstance(methods := content.get("methods"), dict):
+        data = content.get("data")
+        several = len(methods) * (len(data) if isinstance(data, list) else 1)
+        if several > MAX_METHODS:
+            raise StudyError(("methods",), f"{several:,} methods (times data sets) are more than {MAX_METHODS:,}")
         budget = content.get("budget", {})
         made["methods"] = {key: _method(key, method, defaults, budget) for key, method in methods.items()}
     return made

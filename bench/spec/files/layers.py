@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from bench.limits import MAX_NAME
 from bench.spec.files import profiles, toml
 from bench.spec.files.merge import id_of, merged
 from bench.spec.files.profiles import PAPER
-from bench.spec.sections.faults import StudyError
+from bench.spec.sections.faults import StudyError, shown
 from bench.types import SpecError
 
 Where = Sequence[str | int]
@@ -68,8 +69,8 @@ def base_of(file: Path, content: Mapping[str, Any]) -> Path | None:
     name = content.get("extends")
     if name is None:
         return None
-    if not isinstance(name, str) or Path(name).name != name or name == file.name:
-        raise SpecError(f"{file}: extends: expected the name of another file in the same folder, got {name!r}")
+    if not isinstance(name, str) or len(name) > MAX_NAME or Path(name).name != name or name == file.name:
+        raise SpecError(f"{file}: extends: expected the name of another file in the same folder, got {shown(name)}")
     base = file.parent / name
     if not base.is_file():
         raise SpecError(f"{file}: extends: there is no file {base}")

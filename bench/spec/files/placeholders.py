@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from bench.limits import MAX_TEXT
 from bench.types import SpecError, nearest
 
 PLACEHOLDER = re.compile(r"\{([\w.-]+)\}")
@@ -15,11 +16,14 @@ def filled(value: Any, texts: Mapping[str, Any]) -> Any:
     """Return ``value``, a text or any nesting of lists and tables, with every placeholder replaced by its text.
 
     A placeholder for a list that is an entry of a list is replaced by the entries.
-    Raises :class:`SpecError` for a placeholder that has no text.
+    Raises :class:`SpecError` for a placeholder that has no text, and for a text that becomes too long.
     """
     match value:
         case str():
-            return PLACEHOLDER.sub(lambda found: _text(found[1], texts), value)
+            made = PLACEHOLDER.sub(lambda found: _text(found[1], texts), value)
+            if len(made) > MAX_TEXT:
+                raise SpecError(f"a text of {len(made):,} characters after its placeholders; at most {MAX_TEXT:,}")
+            return made
         case list():
             return [each for entry in value for each in _entries(entry, texts)]
         case dict():

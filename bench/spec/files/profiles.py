@@ -11,9 +11,12 @@ from typing import Any
 
 from bench.spec.files.merge import merged
 from bench.spec.sections.faults import StudyError
+from bench.spec.sections.names import check_name
 from bench.spec.sections.study import ProfileSection
 from bench.types import nearest
 
+MAX_PROFILES = 100
+MAX_PATTERNS = 100  # over methods, of one profile
 PAPER = "paper"  # the file without a profile
 KEYS = tuple(ProfileSection.model_fields)
 
@@ -32,6 +35,8 @@ def with_methods_named(where: tuple[str, ...], content: Mapping[str, Any], known
     """
     given = content.get("methods", {})
     made: dict[str, Any] = {}
+    if (patterns := sum(map(is_pattern, given))) > MAX_PATTERNS:
+        raise StudyError((*where, "methods"), f"{patterns:,} patterns are more than {MAX_PATTERNS}")
     for key, value in sorted(given.items(), key=lambda item: item[0] in known):
         found = [key] if key in known else matching(known, key)
         if not found:
@@ -60,6 +65,13 @@ def laid_over(content: Mapping[str, Any], profile: str) -> dict[str, Any]:
         raise StudyError(("profiles",), "expected tables such as [profiles.short]")
     if PAPER in profiles:
         raise StudyError(("profiles", PAPER), "this name means the file without a profile; choose another one")
+    if len(profiles) > MAX_PROFILES:
+        raise StudyError(("profiles",), f"{len(profiles):,} profiles are more than {MAX_PROFILES}")
+    for name in profiles:
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise StudyError(("profiles", name), str(error)) from None
     methods = study.get("methods")
     methods = methods if isinstance(methods, dict) else {}
     expanded = {name: _checked(("profiles", name), changed, methods) for name, changed in profiles.items()}

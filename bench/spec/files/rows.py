@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bench import registry
+from bench.limits import MAX_DEPTH, MAX_ROWS
 from bench.spec.files.merge import table_of
 from bench.spec.sections.faults import StudyError
 from bench.spec.sections.tables import Checkpoint
@@ -27,13 +28,18 @@ def with_rows(content: Mapping[str, Any]) -> dict[str, Any]:
         raise StudyError(("rows",), "expected a table of lists")
     if not isinstance(methods, dict):
         return made
+    data = content.get("data")
+    total = 0
     for kind in ("tables", "figures"):
         if not isinstance(entries := content.get(kind, []), list):
             continue
-        made[kind] = [
-            entry | {"rows": _rows((kind, number, "rows"), entry, named, methods)} if _has_rows(kind, entry) else entry
-            for number, entry in enumerate(entries)
-        ]
+        made[kind] = list(entries)
+        for number, entry in enumerate(entries):
+            if _has_rows(kind, entry):
+                rows = _rows((kind, number, "rows"), entry, named, methods)
+                total += len(rows) if isinstance(rows, list) else 1
+                _refuse_many((kind, number, "rows"), total * (len(data) if isinstance(data, list) else 1))
+                made[kind][number] = entry | {"rows": rows}
     return made
 
 
@@ -64,7 +70,7 @@ def _rows(where: Where, entry: Mapping[str, Any], named: Mapping[str, Any], meth
         where, rows = ("rows", rows), named[rows]
     if not isinstance(rows, list):
         return rows
-    return [_row(at, row, entry, methods) for at, row in _entries(where, rows, named, methods)]
+    return [_row(at, row, entry, methods) for at, row in _entries(where, rows, named, methods, {})]
 
 
 def _entries(
@@ -72,16 +78,29 @@ def _entries(
     rows: list[Any],
     named: Mapping[str, Any],
     methods: Mapping[str, Any],
-    inside: frozenset[str] = frozenset(),
-) -> Iterator[tuple[Where, Any]]:
-    """Yield key and entry of every row; names of lists are replaced by their entries."""
+    known: dict[str, list[tuple[Where, Any]]],
+    inside: tuple[str, ...] = (),
+) -> list[tuple[Where, Any]]:
+    """Return key and entry of every row; names of lists are replaced by their entries, which ``known`` collects."""
+    found: list[tuple[Where, Any]] = []
     for number, row in enumerate(rows):
         if isinstance(row, str) and row not in methods and isinstance(named.get(row), list):
             if row in inside:
                 raise StudyError((*where, number), f"the list of rows {row!r} contains itself")
-            yield from _entries(("rows", row), named[row], named, methods, inside | {row})
+            if len(inside) == MAX_DEPTH:
+                raise StudyError((*where, number), f"lists of rows inside each other; expected at most {MAX_DEPTH}")
+            if row not in known:
+                known[row] = _entries(("rows", row), named[row], named, methods, known, (*inside, row))
+            found += known[row]
         else:
-            yield (*where, number), row
+            found.append(((*where, number), row))
+        _refuse_many(where, len(found))
+    return found
+
+
+def _refuse_many(where: Where, rows: int) -> None:
+    if rows > MAX_ROWS:
+        raise StudyError(where, f"more than {MAX_ROWS:,} rows in all tables and figures; give fewer")
 
 
 def _row(where: Where, row: Any, entry: Mapping[str, Any], methods: Mapping[str, Any]) -> Any:

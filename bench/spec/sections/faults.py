@@ -62,6 +62,8 @@ def first_fault(error: ValidationError) -> StudyError:
             return StudyError([*where, context["key"]], f"unknown key: {context['hint']}")
         case "missing":
             return StudyError(where, "missing; this key is needed")
+        case "too_long":
+            return StudyError(where, f"{context['actual_length']:,} entries are more than {context['max_length']:,}")
         case "too_short":
             return StudyError(where, "empty; give at least one")
         case "list_type":
@@ -77,7 +79,7 @@ def first_fault(error: ValidationError) -> StudyError:
         case "greater_than_equal" | "less_than_equal" | "greater_than":
             bound = {"greater_than_equal": "ge", "less_than_equal": "le", "greater_than": "gt"}[fault["type"]]
             words = {"ge": "at least", "le": "at most", "gt": "more than"}[bound]
-            return StudyError(where, f"expected {words} {context[bound]}, got {shown(given)}")
+            return StudyError(where, f"expected {words} {context[bound]:,}, got {shown(given)}")
         case kind if kind in EXPECTED:
             return StudyError(where, f"expected {EXPECTED[kind]}, got {shown(given)}")
         case _:

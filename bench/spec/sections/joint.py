@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from bench.spec.sections.figures import RanksSection
-from bench.spec.sections.keys import Id, Key, Section
+from bench.spec.sections.keys import Id, Key, Section, Text
 from bench.spec.sections.tables import Checkpoint, Names
 
 
@@ -37,7 +37,7 @@ class JointSection(Section):
     )
     digits: int = Field(default=3, ge=0, le=10, description="Decimals shown; the csv file has all.")
     notes: list[str] = Field(default=[], description="Footnotes.")
-    placeholders: dict[Key, str | int] = Field(default={}, description="Texts for placeholders in the other keys.")
+    placeholders: dict[Key, Text] = Field(default={}, description="Texts for placeholders in the other keys.")
 
 
 class JoinedSection(Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, Any
@@ -13,6 +13,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from bench.limits import MAX_COUNT, MAX_NAME
+from bench.spec.sections import names
 from bench.spec.sections.faults import shown
 from bench.types import nearest
 
@@ -39,6 +41,8 @@ def choice(value: Any) -> Choice:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise ValueError(f'expected a name, or a table with the key "name", got {shown(value)}')
+    if len(name) > MAX_NAME:
+        raise ValueError(f"expected a name of at most {MAX_NAME} characters, got {shown(name)}")
     return Choice(name, _options(options))
 
 
@@ -67,29 +71,31 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _matching(pattern: str, expected: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise ValueError(f"expected {expected}, got {shown(value)}")
-        return value
+def text(value: Any) -> str | int | list[str]:
+    """Return the text of a placeholder, or several; raise ValueError for others."""
+    one = isinstance(value, str | int) and not isinstance(value, bool)
+    if not one and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise ValueError(f"expected a text, a whole number or a list of texts, got {shown(value)}")
+    return value
 
-    return check
+
+def score(value: str) -> str:
+    """Return the score of a row; raise ValueError for others."""
+    if not re.fullmatch(r"own|model [0-9]{1,9}", value):
+        raise ValueError(f'expected "own", or "model" and the number of a client, got {shown(value)}')
+    return value
 
 
 Named = Annotated[Choice, PlainValidator(choice)]
 Options = Annotated[dict[str, Any], PlainValidator(_options)]
 Value = Annotated[Any, PlainValidator(_plain)]
 # The table's footnotes name a method by its key.
-Key = Annotated[str, AfterValidator(_matching(r"[\w-]+", "letters, digits, - and _"))]
-# Files are named after an id, below the folder of results. Placeholders are replaced later.
-Id = Annotated[
-    str,
-    AfterValidator(
-        _matching(r"([\w-]|\{[\w.-]+\})+(/([\w-]|\{[\w.-]+\})+)*", "letters, digits, -, _ and / between them")
-    ),
-]
-Whole = Annotated[int, Field(ge=1)]
-Score = Annotated[str, AfterValidator(_matching(r"own|model \d+", '"own", or "model" and the number of a client'))]
+Key = Annotated[str, AfterValidator(names.check_name)]
+Id = Annotated[str, AfterValidator(names.check_id)]
+Label = Annotated[str, AfterValidator(names.check_label)]
+Text = Annotated[str | int | list[str], PlainValidator(text)]
+Whole = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Score = Annotated[str, AfterValidator(score)]
 
 
 class Section(BaseModel):

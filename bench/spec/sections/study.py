@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from bench.limits import MAX_SEEDS, MAX_TRIALS
 from bench.spec.sections.figures import FigureSection
-from bench.spec.sections.keys import Choice, Key, Named, Options, Section, Value, Whole, choices
+from bench.spec.sections.keys import Choice, Key, Label, Named, Options, Section, Text, Value, Whole, choices
 from bench.spec.sections.tables import TableSection
 from bench.types import Budget, nearest
 
 Rule = Literal["best-val"]  # see bench.sweep.search.selection
-MAX_SEEDS = 10_000
+MAX_ENDS = 1e30  # of a range, on both sides of zero; the square is a finite float32
 BUDGET_KEYS = tuple(field.name for field in fields(Budget))
 
 
@@ -46,6 +47,8 @@ class RangeSection(Section):
             raise ValueError(f"low = {self.low}, high = {self.high}: expected low below high{positive}")
         if self.whole and not (self.low.is_integer() and self.high.is_integer()):
             raise ValueError(f"low = {self.low}, high = {self.high}: expected whole numbers")
+        if self.low < -MAX_ENDS or self.high > MAX_ENDS:
+            raise ValueError(f"low = {self.low}, high = {self.high}: expected -{MAX_ENDS:g} to {MAX_ENDS:g}")
         return self
 
 
@@ -57,11 +60,15 @@ class SearchSection(Section):
         description='Try every setting of the "grid"; draw settings at "random" or by "tpe"; or draw them at random '
         'and drop the worse ones during training ("halving").',
     )
-    trials: Whole | None = Field(default=None, description='Settings drawn; needed unless the kind is "grid".')
+    trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = Field(
+        default=None, description='Settings drawn; needed unless the kind is "grid".'
+    )
     seed: int = Field(default=0, ge=0, description="Seed of the draws.")
     batch: Whole = Field(default=10, description="Settings drawn and trained at a time (tpe).")
     first: Whole | None = Field(default=None, description="Rounds before settings are first dropped (halving).")
-    reduction: int = Field(default=3, ge=2, description="Keep one in this many settings each time (halving).")
+    reduction: int = Field(
+        default=3, ge=2, le=MAX_TRIALS, description="Keep one in this many settings each time (halving)."
+    )
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> SearchSection:
@@ -98,7 +105,7 @@ class MethodSection(DefaultsSection):
     """A method: an algorithm, a model and hyper-parameters. Its key names it in tables and on the command line."""
 
     model: Named = Field(description="Registered name, or a table of `name` and options.")
-    label: str | None = Field(default=None, description="Name in tables and figures; by default the key.")
+    label: Label | None = Field(default=None, description="Name in tables and figures; by default the key.")
     drop: list[str] = Field(default=[], description="Hyper-parameters of `[defaults]` not to inherit.")
     budget: BudgetKeys = Field(default={}, description="Keys over those of the study's `[budget]`.")
     data: Options = Field(default={}, description="Options over those of the study's data sets.")
@@ -127,7 +134,7 @@ class StudySection(Section):
     """A study."""
 
     title: str = Field(description="Title.")
-    seeds: Annotated[list[int], Field(min_length=1), BeforeValidator(_one_after_another)] = Field(
+    seeds: Annotated[list[int], Field(min_length=1, max_length=MAX_SEEDS), BeforeValidator(_one_after_another)] = Field(
         description="Seeds: a list, or `{ from = 0, to = 100 }`. Every setting is trained once with each."
     )
     data: Annotated[list[Choice], PlainValidator(choices)] = Field(
@@ -144,7 +151,7 @@ class StudySection(Section):
     defaults: DefaultsSection = Field(default=DefaultsSection(), description="Keys that all methods inherit.")
     search: SearchSection = Field(default=SearchSection(), description="Search for hyper-parameters.")
     select: SelectSection = Field(default=SelectSection(), description="Selection of a setting.")
-    placeholders: dict[Key, str | int | list[str]] = Field(
+    placeholders: dict[Key, Text] = Field(
         default={}, description="Texts by name, for `{name}` in titles, ids and other texts of tables and figures."
     )
     rows: dict[Key, Any] = Field(default={}, description="Lists of rows by name, for several tables.")

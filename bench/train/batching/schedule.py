@@ -24,8 +24,16 @@ def split(samples: int, validation: float, seed: int, client: int) -> tuple[Tens
 
 
 def held_out(samples: int, validation: float) -> int:
-    """Return how many samples the share ``validation`` is, rounded down; 0.29 of 100 is 29 despite float rounding."""
-    return math.floor(samples * validation + 1e-9)
+    """Return how many samples the share ``validation`` is, rounded down; 0.29 of 100 is 29 despite float rounding.
+
+    Raises :class:`SpecError` if no sample is left.
+    """
+    validated = math.floor(samples * validation + 1e-9)
+    if validated and validated == samples:
+        raise SpecError(
+            f"validation = {validation!r}: leaves a client with {samples} training samples none; give a smaller share"
+        )
+    return validated
 
 
 def batch_size(budget: Budget, samples: int) -> int:

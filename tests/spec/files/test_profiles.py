@@ -58,7 +58,7 @@ def test_a_profile_that_cannot_be_is_found_whatever_is_read(study, changed, expe
 
 def test_a_value_that_cannot_be_is_blamed_on_the_profile(study):
     with pytest.raises(
-        SpecError, match=r"study.toml, profile short: budget.rounds: expected a whole number of at least 1, got 0"
+        SpecError, match=r"study.toml, profile short: budget.rounds: expected a whole number from 1 to 1,000,000, got 0"
     ):
         study(f"{STUDY}[profiles.short]\nbudget.rounds = 0\n", "short")
 

@@ -60,11 +60,11 @@ BAD = {
     ),
     "seeds without an end": ("seeds = [1, 2]", "seeds = { from = 2 }", "seeds: expected a list of whole numbers, or"),
     "endless seeds": ("seeds = [1, 2]", "seeds = { from = 0, to = 10000 }", "10,001 seeds are more than 10,000"),
-    "no rounds": ("rounds = 15", "rounds = 0", "budget.rounds: expected a whole number of at least 1, got 0"),
+    "no rounds": ("rounds = 15", "rounds = 0", "budget.rounds: expected a whole number from 1 to 1,000,000, got 0"),
     "batch size 0": (
         "batch_size = 4",
         "batch_size = 0",
-        'budget.batch_size: expected a whole number of at least 1, or "full", got 0',
+        'budget.batch_size: expected a whole number from 1 to 1,000,000, or "full", got 0',
     ),
     "batch size in words": ("batch_size = 4", 'batch_size = "all"', "budget.batch_size: expected a whole number"),
     "full at a method": (
@@ -165,8 +165,8 @@ BAD = {
     ),
     "no study but data": (
         'title = "A study"',
-        f'title = "A study"\n# {"x" * 1_000_000}',
-        "larger than 1,000,000 bytes",
+        f'title = "A study"\n# {"x" * 10_000_000}',
+        "larger than 10,000,000 bytes",
     ),
     "unknown rule": (
         "[data]",
