@@ -107,13 +107,21 @@ def run_and_publish(
 def _reproduce_ready(
     kind: Kind, names: Collection[str], profile: str, folders: Folders, training: Training, *, partial: bool = False
 ) -> bool:
-    """Reproduce those tables or figures whose data are on this machine; return False if one is left out."""
+    """Reproduce those tables or figures whose data are on this machine; return False if one is left out.
+
+    Those whose runs are hidden by damaged records are left out.
+    """
+    from bench.sweep.store import DamageError
+
     complete = True
     for entry in (entry for entry in exhibits(kind, folders.data) if entry["name"] in names):
-        if entry["ready"] and profile in entry["profiles"]:
-            complete &= reproduce(kind, entry["name"], profile, folders, training, partial=partial)
-            continue
         reason = f"no profile {profile!r}" if entry["ready"] else "data files are missing"
+        if entry["ready"] and profile in entry["profiles"]:
+            try:
+                complete &= reproduce(kind, entry["name"], profile, folders, training, partial=partial)
+                continue
+            except DamageError as error:
+                reason = str(error)
         print(f"{entry['name']}: left out, {reason}", file=sys.stderr)
         complete = False
     return complete

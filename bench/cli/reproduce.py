@@ -8,7 +8,6 @@ import typer
 
 from bench import reproduce
 from bench.cli.options import (
-    INCOMPLETE,
     OUT,
     PAPER,
     STORE,
@@ -18,7 +17,7 @@ from bench.cli.options import (
     ProfileOption,
     StoreOption,
 )
-from bench.cli.training import TrainingOptions, with_training_options
+from bench.cli.training import TrainingOptions, finish, with_training_options
 from bench.rebuild.exhibits import Kind
 from bench.reproduce import Folders
 
@@ -69,12 +68,10 @@ def reproduce_paper(
 ) -> None:
     """Re-run every table and figure of a paper whose data are on this machine; name those left out."""
     folders = Folders(store, out, data)
-    if not reproduce.reproduce_paper(paper, profile, folders, training.runners(folders)):
-        raise typer.Exit(INCOMPLETE)
+    finish(reproduce.reproduce_paper(paper, profile, folders, training.runners(folders)), store)
 
 
 def _reproduce(
     kind: Kind, name: str, profile: str, folders: Folders, training: TrainingOptions, *, partial: bool
 ) -> None:
-    if not reproduce.reproduce(kind, name, profile, folders, training.runners(folders), partial=partial):
-        raise typer.Exit(INCOMPLETE)
+    finish(reproduce.reproduce(kind, name, profile, folders, training.runners(folders), partial=partial), folders.store)

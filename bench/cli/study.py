@@ -9,7 +9,6 @@ import typer
 
 from bench.cli.format import as_json, count, duration
 from bench.cli.options import (
-    INCOMPLETE,
     OUT,
     PAPER,
     STORE,
@@ -20,7 +19,7 @@ from bench.cli.options import (
     StoreOption,
     StudyArgument,
 )
-from bench.cli.training import TrainingOptions, with_training_options
+from bench.cli.training import TrainingOptions, finish, with_training_options
 from bench.reproduce import Folders, run_and_publish
 
 if TYPE_CHECKING:
@@ -69,8 +68,7 @@ def sweep(
         return
     folders = Folders(store, out, data)
     spec = read(study, profile).with_a_table()
-    if not run_and_publish(spec, spec.tables, spec.figures, folders, training.runners(folders)):
-        raise typer.Exit(INCOMPLETE)
+    finish(run_and_publish(spec, spec.tables, spec.figures, folders, training.runners(folders)), store)
 
 
 def _text(found: StudyEstimate, workers: int) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from bench.cli.options import INCOMPLETE
 from bench.cli.progress import View, listening
 from bench.types import SpecError
 
@@ -99,6 +100,18 @@ def with_training_options(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__signature__ = inspect.Signature(own + added)  # type: ignore[attr-defined]
     with_options.__annotations__ = own_hints | {p.name: p.annotation for p in added}
     return with_options
+
+
+def finish(complete: bool, store: Path) -> None:
+    """End a command whose results are written: raise an error if records in the store are damaged, or exit with 3.
+
+    ``complete`` tells whether every cell has a number.
+    """
+    from bench.sweep.store import Store
+
+    Store(store).records()
+    if not complete:
+        raise typer.Exit(INCOMPLETE)
 
 
 @contextmanager

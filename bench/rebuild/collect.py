@@ -28,6 +28,13 @@ class FilledStudy:
     tables: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
 
+    @property
+    def lacking(self) -> list[str]:
+        """The ids of its tables and figures, profile included, behind which a run of any setting is missing."""
+        shown = [(name, self.study.methods_behind([name], [])) for name in self.tables]
+        shown += [(name, self.study.methods_behind([], [name])) for name in self.figures]
+        return [self.study.stem(name) for name, used in shown if any(self.searches[each].missing for each in used)]
+
 
 def filled(
     file: Path, records: Records, metadata: Lookup | None = None, profiles: Collection[str] | None = None

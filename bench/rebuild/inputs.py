@@ -10,7 +10,7 @@ from bench.report import publish
 from bench.report.figures.study_figures import Counts
 from bench.report.tables.table import Table
 from bench.spec import Choice, JointSection, published, read
-from bench.sweep.store import Store
+from bench.sweep.store import DamageError, Store
 from bench.sweep.study import run_study
 from bench.types import DataError
 
@@ -23,7 +23,7 @@ def joint_columns(
 ) -> dict[str, Table | str]:
     """Return the tables that a joint table consists of, by id, or the reason why one is missing.
 
-    Without a ``runner`` only finished runs are used.
+    Without a ``runner`` only finished runs are used. Raise :class:`DamageError` if damaged records hide runs.
     """
     known = published("tables")
     columns: dict[str, Table | str] = {}
@@ -32,6 +32,8 @@ def joint_columns(
         methods = study.methods_behind([name], [])
         try:
             searches = run_study(study, Store(store), methods=methods, root=data, runner=runner)
+        except DamageError:
+            raise  # a column that is hidden by damage is not missing: no table may replace one that has it
         except DataError as error:
             columns[name] = str(error)
         else:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bench.data.files.locate import downloads_forbidden
 from bench.files import check_writable
+from bench.rebuild import shown
 from bench.rebuild.collect import FilledStudy, filled
 from bench.rebuild.inputs import counts
 from bench.rebuild.record_sets import RecordSet, experiment_files
 from bench.report import publish
 from bench.report.site import pages
 from bench.report.site.content import Exhibit, without_profile
-from bench.report.site.document import write
+from bench.report.site.document import documents, write
 from bench.report.tables import render
 from bench.report.tables.table import Table
 from bench.spec import Joined, joint, profile_names
-from bench.sweep.store import Store
-from bench.types import SilobenchError, SpecError, nearest
+from bench.sweep.store import DamageError, Store
+from bench.types import DataError, SilobenchError, SpecError, nearest
 
 
 def rebuild(
@@ -35,8 +37,15 @@ def rebuild(
     Joint tables go below ``out``; they are made when all of their columns are. ``profiles`` None means all. Data sets
     without raw files, and those of published records, are described by the records. Return False if a cell is missing
     or diverged; raise :class:`SpecError` for a profile that no study has.
+
+    If records are damaged or a study cannot be read, everything else is written, except for files that would show less
+    than before (:mod:`bench.rebuild.shown`). Then raise :class:`DamageError` or :class:`DataError`.
     """
-    known = {profile for each in sets for file in each.files() for profile in profile_names(file)}
+    known: set[str] = set()
+    for each in sets:
+        for file in each.files():
+            with suppress(SilobenchError):  # reported below
+                known.update(profile_names(file))
     for profile in profiles or ():
         if profile not in known:
             raise SpecError(f"no study has a profile {profile!r}: {nearest(profile, known)}")
@@ -47,8 +56,20 @@ def rebuild(
         for each in sets:
             collection.add(each, profiles)
         collection.add_joint(out)
-    print(*write(pages.gather(collection.made), site), sep="\n")
+    made = documents(pages.gather(collection.made))
+    for name in shown.better_pages(site, made, collection.incomplete) if collection.failed else ():
+        _report_kept(site / name)
+        made.pop(name, None)
+    print(*write(made, site), sep="\n")
+    if collection.damage:
+        raise DamageError(collection.damage)
+    if collection.failed:
+        raise DataError("some studies are left out for the reasons above; all others are in the report")
     return collection.complete
+
+
+def _report_kept(file: Path) -> None:
+    print(f"{file}: kept, it shows results that are now missing; delete it to replace it", file=sys.stderr)
 
 
 class _Collection:
@@ -59,25 +80,37 @@ class _Collection:
         self.made: dict[Path, pages.Made] = defaultdict(pages.Made)
         self.tables: dict[str, Table] = {}
         self.complete = True
+        self.damage: list[str] = []  # a message for each damaged file of records
+        self.failed = False  # whether results may be missing that an earlier report shows
+        self.incomplete: set[str] = set()  # ids of tables and figures with a missing run
 
     def add(self, records: RecordSet, profiles: Collection[str] | None) -> None:
         """Write the tables and figures of one record set."""
-        found = Store(records.store).records()
+        found, damage = Store(records.store).read_all()
+        self.damage += damage
+        self.failed |= bool(damage)
         metadata = records.metadata(found, self.data)
         for file in records.files():
             try:
                 studies = filled(file, found, metadata, profiles)
             except SilobenchError as error:
                 print(f"{file}: left out, {error}", file=sys.stderr)
+                self.failed = True
                 continue
             for each in studies:
                 self._add_study(each, records)
+                if damage and each.lacking:
+                    what = f"runs of {', '.join(each.lacking)} are missing"
+                    print(f"{file}: {what}, they may be in a damaged file", file=sys.stderr)
+            if damage and not studies and file not in experiment_files():
+                print(f"{file}: left out, its runs are missing or in a damaged file", file=sys.stderr)
 
     def _add_study(self, each: FilledStudy, records: RecordSet) -> None:
         study = each.study
         made = self.made[study.file.parent if study.file in experiment_files() else study.file]
         made.title = study.title
         made.stores.add(records.store)
+        self.incomplete.update(each.lacking)
         tables: dict[str, Table] = {}
         for name in each.tables:
             if study.stem(name) in self.tables:
@@ -88,6 +121,10 @@ class _Collection:
             self._keep(made, exhibit, records.stem(study.stem(name)))
         for name in each.figures:
             stem = records.stem(study.stem(name))
+            old = stem.with_name(f"{stem.name}.png")
+            if self.failed and study.stem(name) in self.incomplete and old.exists():
+                _report_kept(old)
+                continue
             try:
                 picture = publish.figure(study, name, each.searches, each.chosen, tables, stem, counts(self.data))
             except SilobenchError as error:
@@ -105,7 +142,12 @@ class _Collection:
         self.tables[table.spec.id] = table
         self.complete &= not table.incomplete
         made.exhibits.append(exhibit)
-        print(*render.write(table, stem), sep="\n")
+        csv = stem.with_name(f"{stem.name}.csv")
+        new = "" if table.spec.id in self.incomplete else render.content(table, "csv").decode()
+        if self.failed and shown.better_table(csv, new):
+            _report_kept(csv)
+        else:
+            print(*render.write(table, stem), sep="\n")
 
     def add_joint(self, out: Path) -> None:
         """Write the joint tables whose columns have all been made, and their critical-difference diagrams."""
@@ -123,6 +165,8 @@ class _Collection:
     def _add_joint(self, joined: Joined, name: str, columns: dict[str, Table | str], out: Path) -> None:
         made = self.made[joined.file.parent]
         table = publish.joint_table(joined, name, columns)
+        if self.incomplete & {each.spec.id for each in columns.values() if isinstance(each, Table)}:
+            self.incomplete.add(table.spec.id)
         self._keep(made, Exhibit(table), out / table.spec.id)
         # Ranks need every run.
         for figure in joined.figures.values() if not table.incomplete else ():

@@ -29,4 +29,4 @@ def studies(store: Path) -> list[Path]:
 
 def _lines(store: Path) -> list[str]:
     file = store / NAME
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []

@@ -46,6 +46,14 @@ def _with_environments(record: Record) -> Record:
 UPGRADES: dict[int, Callable[[Record], Record]] = {1: _with_curves, 2: _with_environments}
 
 
+class DamageError(DataError):
+    """Files of records are damaged; ``damage`` has a message for each."""
+
+    def __init__(self, damage: Sequence[str]) -> None:
+        more = f"; {len(damage) - 1} more damaged, see `silobench status`" if len(damage) > 1 else ""
+        super().__init__(f"{damage[0]}{more}")
+
+
 class Store:
     """A folder of records, which several processes may read and write at the same time."""
 
@@ -70,10 +78,10 @@ class Store:
             lock.release()
 
     def records(self) -> dict[str, Record]:
-        """Return every record by the hash of its run; raise :class:`DataError` for the first damaged file."""
+        """Return every record by the hash of its run; raise :class:`DamageError` if files are damaged."""
         found, damage = self.read_all()
         if damage:
-            raise DataError(damage[0])
+            raise DamageError(damage)
         return found
 
     def read_all(self) -> tuple[dict[str, Record], list[str]]:

@@ -16,7 +16,7 @@ from bench.sweep.runner import Runner
 from bench.sweep.search.draws import STARTUP_TRIALS
 from bench.sweep.search.method import MethodSearch, Records
 from bench.sweep.search.selection import SearchResult
-from bench.sweep.store import Store
+from bench.sweep.store import DamageError, Store
 from bench.sweep.training import WorkerSettings
 from bench.types import SpecError, content_hash, nearest
 
@@ -36,9 +36,14 @@ def run_study(
     Without a ``runner``, train and download nothing and return what the store has. The whole study is checked before
     any training. Each run batch is recorded when it ends, so the same call after an interruption continues with the
     next one. Records do not depend on the order of methods.
+
+    Raise :class:`bench.sweep.store.DamageError` if runs are missing and files of records are damaged, which may hold
+    them.
     """
-    records = store.records()
+    records, damage = store.read_all()
     if runner is None:
+        if damage:
+            raise DamageError(damage)
         return recorded(study, records, root, methods)
     check_writable(store.path)
     searches = _searches(study, methods, root)
@@ -47,6 +52,8 @@ def run_study(
     checked = False
     while asking := [search for search in searches if search.ask()]:
         run_batches = _run_batches(asking, records)
+        if run_batches and damage:
+            raise DamageError(damage)
         if run_batches and not checked:
             _check_runs(study, asking, records, root)
             checked = True

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from bench.cli import main
 from bench.cli.progress import Count
 from bench.sweep import runner
 from bench.sweep.executors.base import BatchResult, attempt
 from bench.sweep.runner import FailedError, Runner
 from bench.sweep.store import Store
 from bench.train.snapshots import Snapshot
+from tests import toy_experiments
 from tests.reliability.test_real_sweeps import STUDY, command
 from tests.reliability.test_trust import damages
 from tests.sweep.scripted import Scripted, Stage, run_batch, trained
@@ -71,12 +75,10 @@ def test_15_4_a_folder_that_cannot_be_written_is_one_line_before_training(silobe
     monkeypatch.setattr("bench.train.engine.run", None)  # nothing is trained
     (tmp_path / "mine.toml").write_text(MINE)
     (tmp_path / "file").touch()
-    for place in ("file", "file/folder"):
-        status, out, err = silobench("sweep", "mine.toml", "--quiet", option, place)
-        assert (status, out) == (2, "")
-        absolute = f"{tmp_path}/" * (place != "file")
-        assert err == (f"error: {place}: cannot be written ({absolute}file is not a folder); "
-                       "fix this or name another folder\n")  # fmt: skip
+    status, out, err = silobench("sweep", "mine.toml", "--quiet", option, "file/folder")
+    assert (status, out) == (2, "")
+    assert err == (f"error: file/folder: cannot be written ({tmp_path}/file is not a folder); "
+                   "fix this or name another folder\n")  # fmt: skip
     (tmp_path / "locked").mkdir()
     access = os.access
     monkeypatch.setattr(os, "access", lambda place, mode: "locked" not in str(place) and access(place, mode))
@@ -89,9 +91,10 @@ def test_15_4_a_folder_that_cannot_be_written_is_one_line_before_training(silobe
 @pytest.mark.parametrize("option", ["--out", "--site"])
 def test_15_4_a_report_folder_that_cannot_be_written_is_one_line(silobench, tmp_path, option):
     (tmp_path / "file").touch()
-    status, out, err = silobench("report", option, "file")
+    status, out, err = silobench("report", option, "file/folder")
     assert (status, out) == (2, "")
-    assert err == "error: file: cannot be written (file is not a folder); fix this or name another folder\n"
+    assert err == (f"error: file/folder: cannot be written ({tmp_path}/file is not a folder); "
+                   "fix this or name another folder\n")  # fmt: skip
 
 
 def test_15_4_failed_runs_are_counted_once_when_run_batches_are_split(tmp_path, monkeypatch):
@@ -136,3 +139,167 @@ def test_15_4_halves_of_a_run_batch_are_recorded_in_other_files_with_equal_lines
     )
     assert [len(each) for each in lines["halved"]] == [3, 3]
     assert every["halved"] == every["planned"]
+
+
+# Damaged records --------------------------------------------------------------------------------------------------
+
+
+def show(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Hide all experiments but those in the folder."""
+    for module in ("bench.spec.experiments", "bench.rebuild.exhibits", "bench.report.site.pages"):
+        patch.setattr(f"{module}.folder", lambda kind: folder / "experiments")
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory) -> Path:
+    """Reproduce two studies on the digits and their joint table, and make a report; return the folder."""
+    folder = tmp_path_factory.mktemp("digits")
+    with pytest.MonkeyPatch.context() as patch:
+        place = toy_experiments.install(folder, patch)
+        (place / "one.toml").write_text(toy_experiments.STUDY.format(name="one", lr=0.1))  # without figures
+        show(folder, patch)
+        patch.chdir(folder)
+        for arguments in (["reproduce-table", "digits/both", "--profile", "short", "--quiet"], ["report"]):
+            patch.setattr(sys, "argv", ["silobench", *arguments])
+            with pytest.raises(SystemExit) as end:
+                main.main()
+            assert not end.value.code
+    return folder
+
+
+@pytest.fixture
+def digits(reported, tmp_path, monkeypatch) -> Path:
+    """Return a copy of the results, whose studies are those of ``reported``."""
+    show(reported, monkeypatch)
+    shutil.copytree(reported / "results", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def spoil(results: Path, *words: bytes) -> Path:
+    """Damage the file of records with these words; return it."""
+    file = next(file for file in Store(results / "runs").files() if all(word in file.read_bytes() for word in words))
+    file.write_bytes(file.read_bytes().replace(b'"status":"finished"', b'"status":"finishes"', 1))
+    return file.relative_to(results.parent)
+
+
+def files(results: Path) -> dict[str, bytes]:
+    """Return the tables, figures and pages by their path."""
+    places = (results / "tables", results / "report")
+    return {str(file.relative_to(results)): file.read_bytes() for each in places for file in sorted(each.rglob("*.*"))}
+
+
+LOCAL_TWO = b'"hyperparameters":{"lr":0.2}', b'"name":"local"'  # the run behind digits/two only
+
+
+def test_15_4_a_report_with_a_damaged_record_shows_the_rest_and_keeps_better_files(digits, silobench):
+    before, bad = files(digits), spoil(digits, *LOCAL_TWO)
+    (digits / "tables/digits/one-short.csv").unlink()
+    status, out, err = silobench("report")
+    lines = err.splitlines()
+    print("\n15.4: " + "\n".join(lines))
+    assert status == 2
+    assert lines[-1].startswith(f"error: {bad}, line 1: damaged, its sha256 is ")
+    kept = [line.partition(":")[0] for line in lines if ": kept, it shows results that are now missing" in line]
+    assert kept == ["results/report/digits.html", "results/report/index.html"]
+    assert "results/tables/digits/one-short.csv" in out.splitlines()
+    assert files(digits) == before
+
+
+def test_15_4_deleting_a_page_forces_a_new_one(digits, silobench):
+    spoil(digits, *LOCAL_TWO)
+    (digits / "report/digits.html").unlink()
+    status, out, _ = silobench("report")
+    assert status == 2
+    assert "results/report/digits.html" in out.splitlines()
+    page = (digits / "report/digits.html").read_text()
+    assert "Digits, one" in page
+
+
+def test_15_4_a_table_without_a_record_of_its_search_is_no_substitute(silobench, tmp_path, monkeypatch):
+    """Without the run of the best setting another setting would be chosen: the files are kept."""
+    (tmp_path / "mine.toml").write_text(MINE.replace("fixed.lr = 0.1", "grid.lr = [0.001, 0.1]"))
+    monkeypatch.setattr("bench.sweep.plan.MAX_BATCH_RUNS", 2)  # a file for each setting
+    assert silobench("sweep", "mine.toml", "--quiet")[0] == 0
+    assert silobench("report")[0] == 0
+    results = tmp_path / "results"
+    before = files(results)
+    spoil(results, b'{"lr":0.1}')
+    status, _, err = silobench("report")
+    assert status == 2
+    assert f"{tmp_path / 'mine.toml'}: runs of mine are missing, they may be in a damaged file" in err
+    assert "results/tables/mine.csv: kept, it shows results that are now missing; delete it to replace it" in err
+    assert files(results) == before
+
+
+def test_15_4_with_damage_complete_tables_are_reproduced_and_others_refused(digits, silobench, monkeypatch):
+    monkeypatch.setattr("bench.train.engine.run", None)  # nothing is trained
+    before, bad = files(digits), spoil(digits, *LOCAL_TWO)
+    short = ("--profile", "short", "--quiet")
+    for table, shown in (("digits/one", True), ("digits/two", False), ("digits/both", False)):
+        status, out, err = silobench("reproduce-table", table, *short)
+        assert status == 2
+        assert err.startswith(f"error: {bad}, line 1: damaged, ")
+        assert err.count("\n") == 1
+        assert ("results/tables/digits/one-short.md" in out) == shown
+    status, out, err = silobench("reproduce-paper", "digits", *short)
+    assert status == 2
+    assert "results/tables/digits/one-short.md" in out
+    assert [line.partition(":")[0] for line in err.splitlines() if "left out, " in line][:2] == [
+        "digits/two", "digits/both",
+    ]  # fmt: skip
+    assert {name: content for name, content in files(digits).items() if name in before} == before
+
+
+@pytest.mark.slow
+def test_15_4_a_study_that_cannot_be_read_is_left_out_of_the_report(digits, silobench, tmp_path):
+    (tmp_path / "mine.toml").write_text(MINE)
+    assert silobench("sweep", "mine.toml", "--quiet")[0] == 0
+    assert silobench("report")[0] == 0
+    before = files(digits)
+    (tmp_path / "mine.toml").write_text("title = [")
+    status, out, err = silobench("report")
+    assert status == 2
+    assert f"{tmp_path / 'mine.toml'}: left out, " in err
+    assert err.splitlines()[-1] == (
+        "error: some studies are left out for the reasons above; all others are in the report"
+    )
+    assert "results/report/digits.html" in out.splitlines()
+    same = [name for name, content in files(digits).items() if content == before[name]]
+    assert sorted(before.keys() - same) == ["report/digits.html"]  # whose list of pages has no page of this study
+
+
+def test_15_4_a_published_report_with_a_damaged_record_keeps_the_committed_tables(silobench, tmp_path, monkeypatch):
+    published = Path(__file__).parents[2] / "results" / "published"
+    mine = tmp_path / "results" / "published" / "player" / "cifar10-jpeg"
+    shutil.copytree(published / "player" / "cifar10-jpeg", mine)
+    assert silobench("report", "--published")[0] == 0
+    results = tmp_path / "results"
+    before = {str(file): file.read_bytes() for file in results.rglob("*.*") if file.suffix != ".jsonl"}
+    file = next((mine / "records").iterdir())
+    file.write_bytes(file.read_bytes()[:-50])
+    status, _, err = silobench("report", "--published")
+    assert status == 2
+    assert f"error: {file.relative_to(tmp_path)}, line " in err
+    assert {str(file): file.read_bytes() for file in results.rglob("*.*") if file.suffix != ".jsonl"} == before
+
+
+@pytest.mark.slow
+def test_15_4_figures_of_missing_runs_are_kept(silobench, tmp_path, monkeypatch):
+    toy_experiments.install(tmp_path, monkeypatch)
+    show(tmp_path, monkeypatch)
+    monkeypatch.setattr("bench.sweep.plan.MAX_BATCH_RUNS", 2)  # a file for each setting
+    for figure in ("digits/curves", "digits/relations"):
+        assert silobench("reproduce-figure", figure, "--quiet")[0] == 0
+    assert silobench("report")[0] == 0
+    results = tmp_path / "results"
+    before = files(results)
+    spoil(results, b'"name":"fedavg"', b'{"lr":1.0}')
+    status, out, err = silobench("report")
+    kept = [line.partition(":")[0] for line in err.splitlines() if ": kept, " in line]
+    print(f"\n15.4: {kept}")
+    assert status == 2
+    assert {"results/tables/digits/curves.png", "results/report/digits.html"} <= set(kept)
+    assert "results/tables/digits/relations.png" in out.splitlines()
+    assert {name: content for name, content in files(results).items() if ".pdf" not in name} == {
+        name: content for name, content in before.items() if ".pdf" not in name
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,10 +32,10 @@ OVERVIEW = "index.html"
 CLAIMS = ("does not follow", "cannot be checked", "follows")
 
 
-def write(pages: Sequence[Page], folder: Path) -> list[Path]:
-    """Write the overview and a page for each of ``pages`` into ``folder``, each whole or not at all; return the paths.
+def documents(pages: Sequence[Page]) -> dict[str, str]:
+    """Return the overview and a page for each of ``pages`` as HTML by file name.
 
-    Raise :class:`SpecError` for two pages with the same file name, before anything is written.
+    Raise :class:`SpecError` for two pages with the same file name.
     """
     names = [OVERVIEW, *(page.file for page in pages)]
     for name in names:
@@ -44,7 +44,12 @@ def write(pages: Sequence[Page], folder: Path) -> list[Path]:
             raise SpecError(f"report: {' and '.join(map(repr, owners))} would both be written to {name}; rename one")
     texts = [_document("site_overview.html.j2", pages)]
     texts += [_document("site_paper.html.j2", pages, page=page) for page in pages]
-    return [write_whole(folder / name, text.encode()) for name, text in zip(names, texts, strict=True)]
+    return dict(zip(names, texts, strict=True))
+
+
+def write(made: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write :func:`documents` into ``folder``, each whole or not at all; return the paths."""
+    return [write_whole(folder / name, text.encode()) for name, text in made.items()]
 
 
 def _document(template: str, pages: Sequence[Page], **more: Any) -> str:

@@ -29,6 +29,11 @@ class SearchResult:
     records: tuple[tuple[Record | None, ...], ...]
     dropped: frozenset[int] = frozenset()
 
+    @property
+    def missing(self) -> bool:
+        """Whether a run is missing."""
+        return any(record is None for records in self.records for record in records)
+
     def along(self, name: str, setting: Mapping[str, Any]) -> dict[float, tuple[Record | None, ...]]:
         """Return the runs whose settings equal ``setting`` except for hyper-parameter ``name``, by its value."""
         rest = {**setting, name: None}

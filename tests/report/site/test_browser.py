@@ -125,7 +125,7 @@ def folder(exhibit, by_client, chosen, tmp_path_factory):
         ),
         Page(paper=HOSTILE[0], title=HOSTILE[1], exhibits=(Exhibit(table, chosen),), notes=HOSTILE[1]),
     ]
-    document.write(made, place / "report")
+    document.write(document.documents(made), place / "report")
     return place / "report"
 
 
@@ -287,7 +287,7 @@ def test_checked_numbers_are_sorted_by_size_and_those_that_do_not_follow_stand_f
     printed = ["11,340", "385", "4,772", "−5", "0.724 ± 0.001", "0.7 ± 0.1", "none"]
     parts = tuple(ClaimPart(f"part {number}", text, "1", text != "385") for number, text in enumerate(printed))
     audit = Audit("paper", "A paper", (AuditFinding("sum", "Table 1", "they add up", "does not follow", parts, ""),))
-    document.write([Page("paper", "A paper", audit=audit)], tmp_path)
+    document.write(document.documents([Page("paper", "A paper", audit=audit)]), tmp_path)
     page = visit(tmp_path / "paper.html")
     unfold(page)
     shown = page.locator(".finding tbody tr td:nth-child(2)")
@@ -298,7 +298,7 @@ def test_checked_numbers_are_sorted_by_size_and_those_that_do_not_follow_stand_f
 
 def test_a_table_that_is_not_compared_says_so_and_comes_last(exhibit, chosen, visit, tmp_path):
     alone = Exhibit(build(SPEC.model_copy(update={"id": "paper/0", "title": "Table 0"}), chosen), chosen)
-    document.write([Page("paper", "A paper", (alone, exhibit))], tmp_path)
+    document.write(document.documents([Page("paper", "A paper", (alone, exhibit))]), tmp_path)
     page = visit(tmp_path / "index.html")
     for _ in ("ascending", "descending"):
         page.get_by_role("button", name="Cells").click()
@@ -309,7 +309,7 @@ def test_a_table_that_is_not_compared_says_so_and_comes_last(exhibit, chosen, vi
 
 def test_what_a_printed_single_run_is_held_against_is_said_and_drawn(exhibit, chosen, visit, tmp_path):
     single = Exhibit(build(SPEC.model_copy(update={"id": "paper/3", "one_run": True}), chosen, PRINTED), chosen)
-    document.write([Page("paper", "A paper", (exhibit, single))], tmp_path)
+    document.write(document.documents([Page("paper", "A paper", (exhibit, single))]), tmp_path)
     several, one = visit(tmp_path / "paper.html").locator(".exhibit").all()
     words = "a further run of ours may fall"
     assert words not in several.inner_text()
@@ -528,7 +528,7 @@ def test_the_overview_counts_cells_and_conclusions(folder, visit):
 def test_the_reports_of_the_papers_themselves(visit, tmp_path):
     """Nothing made: every paper's audit, findings and what is still to be run."""
     gathered = pages.gather({})
-    for file in document.write(gathered, tmp_path / "report"):
+    for file in document.write(document.documents(gathered), tmp_path / "report"):
         heard = []
         page = visit(file, width=360, heard=heard)
         unfold(page)
@@ -538,6 +538,6 @@ def test_the_reports_of_the_papers_themselves(visit, tmp_path):
 
 def test_a_synthetic_table_says_so_on_both_pages(exhibit, visit, tmp_path):
     synthetic = Exhibit(replace(exhibit.table, synthetic=True), exhibit.chosen)
-    document.write([Page("paper", "A paper", (synthetic,))], tmp_path)
+    document.write(document.documents([Page("paper", "A paper", (synthetic,))]), tmp_path)
     assert "synthetic data" in visit(tmp_path / "index.html").locator(".standing").inner_text()
     assert visit(tmp_path / "paper.html").get_by_role("heading", name="SYNTHETIC DATA: Table 1: the heart").is_visible()

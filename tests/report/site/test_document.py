@@ -25,21 +25,23 @@ def exhibit(choice, record):
 
 def test_two_pages_with_one_file_name_are_refused_before_anything_is_written(tmp_path):
     with pytest.raises(SpecError, match=r"'a b' and 'a/b' would both be written to a-b\.html"):
-        document.write([Page("a b", "One"), Page("a/b", "Other")], tmp_path / "report")
+        document.write(document.documents([Page("a b", "One"), Page("a/b", "Other")]), tmp_path / "report")
     with pytest.raises(SpecError, match=r"index\.html"):
-        document.write([Page("index", "One")], tmp_path / "report")
+        document.write(document.documents([Page("index", "One")]), tmp_path / "report")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_report_repeats_byte_for_byte(exhibit, tmp_path):
     made = [Page("paper", "A paper", (exhibit,), notes="# Notes")]
-    first, second = (document.write(made, tmp_path / name) for name in ("one", "other"))
+    first, second = (document.write(document.documents(made), tmp_path / name) for name in ("one", "other"))
     assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
     assert [file.name for file in first] == ["index.html", "paper.html"]
 
 
 def test_pages_answer_escape_names_and_load_nothing(exhibit, tmp_path):
-    overview, paper, _ = document.write([Page("paper", HOSTILE, (exhibit,)), Page("none", "None")], tmp_path)
+    overview, paper, _ = document.write(
+        document.documents([Page("paper", HOSTILE, (exhibit,)), Page("none", "None")]), tmp_path
+    )
     text = overview.read_text()
     assert "<b>1 of 1</b> cells agree" in text
     assert 'Without records: <a href="none.html">none</a>' in text
