@@ -248,19 +248,22 @@ def test_a_client_without_test_samples_is_not_scored(folder: Path, monkeypatch: 
     assert [client.test is None for client in federation.clients].count(True) > 0
 
 
-def write_cifar(folder: Path) -> None:
+def write_cifar(folder: Path, name: str = "cifar-10-batches-bin") -> None:
     for number, file in enumerate([f"data_batch_{n}.bin" for n in range(1, 6)] + ["test_batch.bin"]):
         rows = images(60, 3073, seed=number)
         rows[:, 0] = np.arange(60) % 10
-        write(folder / "cifar-10-batches-bin" / file, rows.tobytes())
+        write(folder / name / file, rows.tobytes())
 
 
+@pytest.mark.filterwarnings("ignore:.*are not the published CIFAR-10")
 @pytest.mark.parametrize("packed", [False, True])
-def test_cifar10_is_read_from_unpacked_batches_or_the_archive(
+def test_cifar10_is_read_from_other_batches_or_the_archive(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ):
-    write_cifar(tmp_path if packed else folder)
-    if packed:
+    if not packed:
+        write_cifar(folder, "cifar-10-batches-other")
+    else:
+        write_cifar(tmp_path)
         archive = folder / "cifar-10-binary.tar.gz"
         with tarfile.open(archive, "w:gz") as tar:
             tar.add(tmp_path / "cifar-10-batches-bin", "cifar-10-batches-bin")
@@ -277,6 +280,55 @@ def test_cifar10_is_read_from_unpacked_batches_or_the_archive(
     x = full.clients[0].train.x
     assert full.augment(x, torch.arange(len(x))).shape == x.shape
     assert shrunk.prepare(shrunk.clients[0].train.x).abs().max() <= 1
+
+
+def test_15_7_unpacked_batches_of_cifar10_must_be_the_published_ones(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    write_cifar(folder)
+    refused = r"cifar-10-batches-bin: is not the published CIFAR-10: %s; .*rename it to cifar-10-batches-other"
+    for options in (APPLE, PLAYER):
+        with pytest.raises(DataError, match=refused % "300 pictures, expected 50000"):
+            load_dataset("cifar10", folder, **options)
+    # 12,000 random pictures, with labels that are the published ones where a file has them.
+    adapter = load("datasets", "cifar10").__globals__
+    facts = {"train": adapter["Facts"]([(200,) * 10] * 5, ["01234567890123456789"] * 5, (0, 0, 0))}
+    monkeypatch.setitem(adapter, "FACTS", facts)
+    monkeypatch.setitem(adapter, "ROWS", 2000)
+    for number in range(1, 6):
+        rows = images(2000, 3073, seed=number)
+        rows[:, 0] = np.arange(2000) % 10
+        write(folder / f"cifar-10-batches-bin/data_batch_{number}.bin", rows.tobytes())
+    write(folder / "cifar-10-batches-bin/test_batch.bin", rows.tobytes())
+    with pytest.raises(DataError, match=refused % r"the sums of red, green and blue are \(\d+, .*"):
+        load_dataset("cifar10", folder, **PLAYER)
+    file = folder / "cifar-10-batches-bin/data_batch_3.bin"
+    original = file.read_bytes()
+    file.write_bytes(original[3073:] + original[:3073])
+    with pytest.raises(DataError, match=refused % "data_batch_3.bin has its pictures in another order"):
+        load_dataset("cifar10", folder, **PLAYER)
+    file.write_bytes(b"\x01" + original[1:])
+    with pytest.raises(DataError, match=refused % r"data_batch_3.bin has \(199, 201, .*"):
+        load_dataset("cifar10", folder, **PLAYER)
+    print("12,000 random pictures refused")
+
+
+def test_the_published_facts_about_cifar10_agree_with_each_other():
+    facts = load("datasets", "cifar10").__globals__["FACTS"]
+    assert [sum(of) for of in zip(*facts["train"].counts, strict=True)] == [5000] * 10
+    for part, mean in (("train", (0.4914, 0.4822, 0.4465)), ("test", (0.4942, 0.4851, 0.4504))):
+        pixels = 255 * 32 * 32 * sum(map(sum, facts[part].counts))
+        assert [total / pixels for total in facts[part].sums] == pytest.approx(mean, abs=5e-5)
+
+
+def test_other_pictures_are_warned_about_and_cached_apart(folder: Path):
+    write_cifar(folder, "cifar-10-batches-other")
+    with pytest.warns(UserWarning, match="cifar-10-batches-other: these pictures are not the published CIFAR-10"):
+        load_dataset("cifar10", folder, **PLAYER)
+    for _ in ("decoded", "from the cache"):
+        with pytest.warns(UserWarning, match="are not the published"):
+            load_dataset("cifar10", folder, **APPLE | {"partition": "pathological"})
+    (folder / "cifar-10-batches-other").rename(folder / "cifar-10-batches-bin")
+    with pytest.raises(DataError, match="is not the published CIFAR-10"):
+        load_dataset("cifar10", folder, **APPLE | {"partition": "pathological"})
 
 
 def emnist_files() -> dict[str, bytes]:
