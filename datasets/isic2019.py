@@ -49,6 +49,7 @@ def squares(name: str, photos: Sequence[str], root: Path | None) -> Tensor:
         code=SOURCES,
         layout={"x": ((len(photos), 3, SIDE, SIDE), "uint8")},
         fill=lambda arrays: _fill(arrays["x"], photos, source),
+        options={"photographs": list(photos)},
     )
     return torch.from_numpy(arrays["x"])
 

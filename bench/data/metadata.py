@@ -18,15 +18,13 @@ from typing import Any
 from bench import registry
 from bench.data import flamby, load_dataset
 from bench.data.files import hashes
-from bench.data.files.cache import DECODERS, versions
 from bench.data.files.hashes import combined, stamp
+from bench.data.files.libraries import ALL, versions
 from bench.data.files.locate import data_folders, tracked
 from bench.data.files.manifest import MANIFEST
 from bench.files import cache_folder, digest, recall, remember
 from bench.registry import stored
 from bench.types import Client, Federation, Task
-
-LIBRARIES = (*DECODERS, "pyarrow", "safetensors", "scikit-learn", "tokenizers")
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def _question(name: str, root: Path | None, options: Mapping[str, Any]) -> dict[
         "options": options,
         "places": [str(each.absolute()) for each in (*data_folders(root), cache_folder(), *named)],
         "working folder": str(Path.cwd()),
-        "versions": [platform.python_version(), versions(LIBRARIES)],
+        "versions": [platform.python_version(), versions(ALL)],
     }
 
 

@@ -173,6 +173,23 @@ def test_damaged_arrays_in_the_cache_are_found_and_decoded_again(data, tmp_path:
     assert cache.folders("digits") == []
 
 
+def test_arrays_in_the_place_of_others_are_found_and_decoded_again(data, tmp_path: Path):
+    ready = data("prepare", "digits")
+    for number in range(2):
+        (tmp_path / "raw").write_text(str(number))
+        layout = {"x": ((3,), "uint8")}
+        cache.prepared("digits", inputs=[tmp_path / "raw"], code=[], layout=layout, fill=lambda arrays: None)
+    one, other = cache.folders("digits")
+    one.rename(tmp_path / "aside")
+    other.rename(one)
+    (tmp_path / "aside").rename(other)
+    status, out, _ = data("verify", "digits")
+    assert (status, [line.split()[0] for line in out.splitlines()]) == (2, ["damaged", "damaged"])
+    assert f"it belongs to the folder {other.name}; run `silobench data prepare digits`" in out
+    assert data("prepare", "digits")[:2] == ready[:2]
+    assert cache.folders("digits") == []
+
+
 def test_a_download_off_the_terminal_is_a_line_per_file(data, own_files: Path, monkeypatch: pytest.MonkeyPatch):
     def transfer(url: str, sink: download._SizeLimit, stream: download._SizeLimit) -> None:
         content = (own_files / url.rpartition("/")[2]).read_bytes()

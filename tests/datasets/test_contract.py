@@ -134,3 +134,18 @@ def test_missing_files_are_one_line_that_names_file_and_place(
     assert "https://" in message
     files = {Path(spelling).name for file in cards.read(name).files for spelling in file.names}
     assert any(file in message for file in files)
+
+
+def test_the_code_of_prepared_arrays_includes_every_reader_that_decodes_them():
+    """An edit of a reader that is not in ``code`` would leave the old arrays in use."""
+    readers = Path(registry.__file__).parents[1] / "data" / "readers"
+    found = 0
+    for file in (*registry.folder("datasets").glob("*.py"), *readers.glob("*.py")):
+        if "prepared(" not in (text := file.read_text()):
+            continue
+        code = " ".join(line for line in text.splitlines() if "__file__" in line)
+        modules = re.findall(r"^from bench\.data\.readers import (.+)", text, re.MULTILINE)
+        assert "Path(__file__)" in code
+        assert [name for name in ", ".join(modules).split(", ") if name and name not in code] == []
+        found += 1
+    assert found == 5

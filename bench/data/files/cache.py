@@ -6,9 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -17,11 +15,9 @@ from filelock import FileLock
 
 from bench.data.files import manifest
 from bench.data.files.hashes import Stamp, combined, sha256, stamp
+from bench.data.files.libraries import DECODERS, versions
 from bench.files import cache_folder, digest
 from bench.types import DataError
-
-# Libraries that decode raw files; another version may decode other arrays.
-DECODERS = ("nibabel", "numpy", "pandas", "pillow", "torch")
 
 Layout = Mapping[str, tuple[tuple[int, ...], str]]  # name -> shape, type of the numbers
 Arrays = dict[str, np.ndarray]
@@ -35,13 +31,15 @@ def prepared(
     code: Iterable[Path],
     layout: Layout,
     fill: Callable[[Arrays], None],
+    options: Mapping[str, Any] | None = None,
 ) -> Arrays:
     """Return the arrays of data set ``name``, mapped from the cache; the first call lets ``fill`` write them there.
 
     The cache entry depends on the content of the raw files ``inputs``, on the source files ``code`` (the caller's and
-    those of the readers that it calls), on the ``layout`` and on the :data:`DECODERS`. If several processes ask at the
-    same time, one of them prepares the arrays. Unfinished arrays are never visible. Changes to the returned arrays stay
-    in memory. Raises :class:`DataError` for a damaged or unwritable cache.
+    those of the readers that it calls), on the ``layout``, on the versions of the decoding libraries, and on
+    ``options``: all other values that ``fill`` uses, as JSON. If several processes ask at the same time, one of them
+    prepares the arrays. Unfinished arrays are never visible. Changes to the returned arrays stay in memory. Raises
+    :class:`DataError` for a damaged or unwritable cache.
     """
     files = list(inputs)
     question = {
@@ -49,6 +47,7 @@ def prepared(
         "inputs": [combined(files), digest([file.name for file in files])],
         "code": [sha256(file) for file in code],
         "layout": {array: [list(shape), kind] for array, (shape, kind) in layout.items()},
+        "options": options or {},
         "versions": versions(DECODERS),
     }
     folder = manifest.place(_prepared(name), question)
@@ -65,16 +64,6 @@ def prepared(
     manifest.check(folder, f"run `silobench data prepare {name}` to prepare it again")
     # Mode "c": torch needs writable arrays; changes stay in memory.
     return {array: np.load(folder / f"{array}.npy", mmap_mode="c", allow_pickle=False) for array in layout}
-
-
-@cache
-def versions(libraries: tuple[str, ...]) -> dict[str, str]:
-    """Return the versions of those ``libraries`` that are installed."""
-    found = {}
-    for library in libraries:
-        with suppress(PackageNotFoundError):
-            found[library] = version(library)
-    return found
 
 
 def remembered(read: Callable[..., Read], *files: Path) -> Read:

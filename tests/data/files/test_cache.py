@@ -43,10 +43,13 @@ class Filler:
         arrays["y"][:] = 7
 
 
-def ask(source: Path, fill: Filler, layout: cache.Layout = LAYOUT, code: list[Path] | None = None) -> cache.Arrays:
+def ask(
+    source: Path, fill: Filler, layout: cache.Layout = LAYOUT, code: list[Path] | None = None, order: str = "rising"
+) -> cache.Arrays:
     if not source.exists():
         source.write_text("raw")
-    return cache.prepared("toy", inputs=[source], code=code or [Path(__file__)], layout=layout, fill=fill)
+    code, options = code or [Path(__file__)], {"order": order}
+    return cache.prepared("toy", inputs=[source], code=code, layout=layout, fill=fill, options=options)
 
 
 def visible(folder: Path) -> list[str]:
@@ -71,7 +74,7 @@ def test_tensors_share_the_mapped_memory_and_never_change_the_file(tmp_path: Pat
     assert ask(tmp_path / "raw", Filler())["x"].sum() == 66
 
 
-@pytest.mark.parametrize("change", ["content", "name", "layout", "code"])
+@pytest.mark.parametrize("change", ["content", "name", "layout", "code", "options"])
 def test_changed_inputs_are_prepared_again(tmp_path: Path, change: str):
     source, fill = tmp_path / "raw", Filler()
     ask(source, fill)
@@ -81,7 +84,7 @@ def test_changed_inputs_are_prepared_again(tmp_path: Path, change: str):
     elif change == "name":
         source = source.rename(tmp_path / "other")
     code = [Path(cache.__file__)] if change == "code" else [Path(__file__)]
-    ask(source, fill, layout, code)
+    ask(source, fill, layout, code, "falling" if change == "options" else "rising")
     assert fill.calls == 2
 
 
@@ -249,10 +252,6 @@ def test_other_versions_of_the_decoding_libraries_prepare_again(tmp_path: Path, 
     monkeypatch.setattr(cache, "versions", lambda libraries: dict.fromkeys(libraries, "0.1"))
     ask(tmp_path / "raw", fill)
     assert fill.calls == 2
-
-
-def test_versions_name_installed_libraries_only():
-    assert cache.versions(("numpy", "no-such-library")) == {"numpy": np.__version__}
 
 
 PROCESS = """
