@@ -128,8 +128,8 @@ def checked(part: str, batches: Batches) -> tuple[np.ndarray, np.ndarray]:
     x, y = cifar.read(batches.files)
     if batches.origin == PUBLISHED and (deviation := _deviation(part, x, y)):
         raise DataError(
-            f"{batches.files[0].parent}: is not the published CIFAR-10: {deviation}; replace it by {FILES['archive'].path}, or rename "
-            f"it to {OTHER} to use its pictures"
+            f"{batches.files[0].parent}: is not the published CIFAR-10: {deviation}; "
+            f"replace it by {FILES['archive'].path}, or rename it to {OTHER} to use its pictures"
         )
     return x, y
 

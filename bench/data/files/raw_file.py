@@ -19,8 +19,8 @@ class RawFile:
     .gz and ``path`` does not, the file is decompressed during the download; size and checksum are those of the
     decompressed file. A file without ``urls`` comes from the user; ``obtain`` is a sentence that says how.
 
-    ``alternatives`` are other files or folders with the same content. The data set checks them, if it can. ``only_with`` are
-    options of the data set, with the values for which the file is needed; without any it is always needed.
+    ``alternatives`` are other files or folders with the same content; only the data set can check them. ``only_with``
+    are options of the data set, with the values for which the file is needed; without any it is always needed.
     Raises :class:`DataError` for a description that cannot be used.
     """
 
