@@ -55,30 +55,30 @@ class _Update(torch.autograd.Function):
         return vmap(by_definition, in_dims=places)(*arguments), (0, 0, 0)
 
 
-_ARGUMENTS = "Tensor{} w, Tensor[] parts, Tensor{} m, Tensor{} v, Tensor keep, Tensor scale, Tensor epsilon"
+_ARGUMENTS = "Tensor{} w, Tensor[] gradient, Tensor{} m, Tensor{} v, Tensor keep, Tensor scale, Tensor epsilon"
 
 
-@operation(f"adamw({_ARGUMENTS.format('', '', '')}) -> (Tensor, Tensor, Tensor)")
-def _update(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> Updated:
-    """Return updated copies; the gradient is the concatenation of ``parts``, which a trace passes without joining."""
+@operation(f"adamw({_ARGUMENTS.format('', '', '')}) -> (Tensor, Tensor, Tensor)", concatenates="gradient")
+def _update(w: Tensor, gradient: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> Updated:
+    """Return updated copies; the gradient may be in several parts, one after the other."""
     w, m, v = (each.clone(memory_format=torch.contiguous_format) for each in (w, m, v))
-    _update_in_place(w, parts, m, v, *numbers)
+    _update_in_place(w, gradient, m, v, *numbers)
     return w, m, v
 
 
 @operation(f"adamw_({_ARGUMENTS.format('(a!)', '(b!)', '(c!)')}) -> ()")
-def _update_in_place(w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> None:
+def _update_in_place(w: Tensor, gradient: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> None:
     """Overwrite weights and moments; a trace uses it where nothing reads the old values again."""
-    _call(KERNEL.functions, w, parts, m, v, *numbers)
+    _call(KERNEL.functions, w, gradient, m, v, *numbers)
 
 
-def _call(functions: Any, w: Tensor, parts: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> None:
-    parts = [part.contiguous() for part in parts]
-    gradient = (c_void_p * len(parts))(*(part.data_ptr() for part in parts))
+def _call(functions: Any, w: Tensor, gradient: list[Tensor], m: Tensor, v: Tensor, *numbers: Tensor) -> None:
+    parts = [part.contiguous() for part in gradient]
+    addresses = (c_void_p * len(parts))(*(part.data_ptr() for part in parts))
     sizes = (c_long * len(parts))(*(part.numel() for part in parts))
     moments = (c_void_p(each.data_ptr()) for each in (m, v))
     scalars = (c_float(each.item()) for each in numbers)
-    functions.adamw(c_void_p(w.data_ptr()), gradient, sizes, c_long(len(parts)), *moments, *scalars)
+    functions.adamw(c_void_p(w.data_ptr()), addresses, sizes, c_long(len(parts)), *moments, *scalars)
 
 
 def _compare(functions: Any) -> Iterator[Comparison]:

@@ -85,14 +85,25 @@ class Kernel:
         return functions, digest
 
 
-def operation(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that registers a function as a torch operation with this name and these types."""
+concatenated: dict[Any, int] = {}  # torch operation -> position of the list that it treats as one tensor
+
+
+def operation(signature: str, concatenates: str | None = None) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that registers a function as a torch operation with this name and these types.
+
+    ``concatenates`` names an argument, a list of tensors with one axis. The function must return the same for the list
+    as for their concatenation, so that a trace may leave the concatenation out.
+    """
     name, types = signature.split("(", 1)
 
     def made(function: Callable[..., Any]) -> Any:
         library.define(f"silobench::{name}", f"({types}")
         library.impl(f"silobench::{name}", "cpu", function)
-        return getattr(torch.ops.silobench, name)
+        registered = getattr(torch.ops.silobench, name)
+        if concatenates:
+            names = [argument.name for argument in registered.default._schema.arguments]
+            concatenated[registered.default] = names.index(concatenates)
+        return registered
 
     return made
 

@@ -11,6 +11,7 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bench.native.kernel import concatenated
 from bench.train.trace.in_place import memory, same, write_over
 
 aten = torch.ops.aten
@@ -87,7 +88,7 @@ class Recorder(TorchDispatchMode):
             if self._settled(node) and not all(self._settled(user) for user in node.users):
                 with self.graph.inserting_before(node):
                     node.replace_all_uses_with(self._constant(self.values[node]))
-        self._take_parts()
+        self._leave_out_concatenations()
         self.graph.eliminate_dead_code(is_impure_node=_has_effects)
         write_over(self.graph, self.values, self._kept() - lost)
         written = sum(self.values[node].numel() for node in self.graph.nodes if self._writes(node))
@@ -98,17 +99,18 @@ class Recorder(TorchDispatchMode):
         traced.meta["written"] = written
         return traced
 
-    def _take_parts(self) -> None:
-        """Pass to kernels with an argument ``parts`` the tensors that would be concatenated only for them."""
-        for node in list(self.graph.nodes):
-            if not isinstance(node.target, torch._ops.OpOverload):
-                continue
-            for place, argument in enumerate(node.target._schema.arguments):
-                if argument.name != "parts" or [each.target for each in node.args[place]] != [aten.cat.default]:
-                    continue
-                parts = node.args[place][0].args[0]
-                if not any(memory(self.values[part]) in self.changed for part in parts):
-                    node.update_arg(place, parts)
+    def _leave_out_concatenations(self) -> None:
+        """Pass the tensors of a concatenation to operations that return the same for them."""
+        for node in self.graph.nodes:
+            if (place := concatenated.get(node.target)) is not None:
+                node.update_arg(place, [part for whole in node.args[place] for part in self._parts(whole)])
+
+    def _parts(self, whole: fx.Node) -> Sequence[fx.Node]:
+        """Return the tensors that the node concatenates along the first axis; the node itself if it must remain."""
+        if whole.target is not aten.cat.default or any(whole.args[1:]):
+            return [whole]
+        parts: Any = whole.args[0]
+        return [whole] if any(memory(self.values[part]) in self.changed for part in parts) else parts
 
     def _writes(self, node: fx.Node) -> bool:
         """Return whether the node is an operation that writes a tensor, not a view."""
@@ -148,7 +150,9 @@ class Recorder(TorchDispatchMode):
     def _constant(self, tensor: Tensor) -> fx.Node:
         name = f"constant_{len(self.graph.nodes)}"
         self.root.register_buffer(name, tensor.detach())
-        return self.graph.get_attr(name)
+        node = self.graph.get_attr(name)
+        self.values[node] = tensor
+        return node
 
     def _varies(self, tensor: Tensor) -> bool:
         return self.nodes[id(tensor)] in self.varying or (bool(self.unsettled) and memory(tensor) in self.unsettled)

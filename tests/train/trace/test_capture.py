@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.func import grad, vmap
 
 from bench.models.functional import Model
 from bench.models.tabular import mlp
+from bench.native.kernel import operation
 from bench.train.optim.optimizers import AdamW
 from bench.train.trace.capture import Captured
 from tests.reference import models
@@ -164,9 +165,13 @@ def test_random_numbers_are_drawn_in_every_call(draw: Callable[[Tensor], Tensor]
     torch.testing.assert_close(replayed, expected)
 
 
+def nodes(captured: Captured) -> Iterable[fx.Node]:
+    return captured.flat.__self__.graph.nodes  # type: ignore[attr-defined]
+
+
 def names(captured: Captured) -> list[str]:
-    nodes = captured.flat.__self__.graph.nodes  # type: ignore[attr-defined]
-    return [str(node.target).removeprefix("aten.").removeprefix("silobench.").partition(".")[0] for node in nodes]
+    targets = [str(node.target) for node in nodes(captured)]
+    return [target.removeprefix("aten.").removeprefix("silobench.").partition(".")[0] for target in targets]
 
 
 def in_place(captured: Captured) -> list[str]:
@@ -290,6 +295,34 @@ def test_a_kernel_overwrites_weights_and_moments() -> None:
     captured = assert_goes_on(step, state, torch.linspace(0, 1, 20))
     assert "adamw_" in in_place(captured)
     assert "cat" not in names(captured)
+
+
+def test_weights_without_a_gradient() -> None:
+    """Part of the gradient is a constant, zero, which the kernel takes like the other parts."""
+
+    def step(state: list[Tensor], x: Tensor) -> list[Tensor]:
+        w, m, v, t = state
+        gradient = grad(lambda w: (torch.split(w, [20, 30])[0] * x).sum() ** 2)(w)
+        w, moments = AdamW(lr=0.1).step(w, gradient, {"m": m, "v": v, "t": t})
+        return [w, *moments.values()]
+
+    assert_goes_on(step, [*fresh((50,), seed=0), torch.zeros(50), torch.zeros(50), torch.zeros(())], torch.ones(20))
+
+
+@operation("test_total(Tensor[] x, Tensor[] y) -> Tensor", concatenates="y")
+def total(x: list[Tensor], y: list[Tensor]) -> Tensor:
+    return torch.stack([each.sum() for each in [*x, *y]]).sum()
+
+
+def test_an_operation_takes_the_tensors_of_a_concatenation() -> None:
+    def step(state: list[Tensor], x: Tensor) -> list[Tensor]:
+        halves, pair = torch.cat([torch.tanh(x), x + 1]), torch.cat([x, torch.zeros(3).add(1)])
+        return [state[0] * 0.5 + total([halves], [x, halves, pair, x.sin()])]
+
+    captured = assert_goes_on(step, fresh((10,), seed=0), torch.ones(5))
+    assert names(captured).count("cat") == 1  # of the first argument
+    (lists,) = [node.args for node in nodes(captured) if node.target is torch.ops.silobench.test_total.default]
+    assert [len(each) for each in lists] == [1, 6]
 
 
 def test_parts_that_change_are_joined_first() -> None:
