@@ -17,7 +17,7 @@ from bench import registry
 from bench.cli.format import aligned, as_json, exact
 from bench.cli.options import DataOption, JsonOption, assignment
 from bench.cli.progress import controls_cursor
-from bench.cli.terminal import console
+from bench.cli.terminal import console, printable_streams
 from bench.files import cache_folder
 from bench.types import DataError
 
@@ -179,7 +179,8 @@ def _progress() -> Iterator[Watcher]:
 
     live, shown = controls_cursor(), console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=shown, transient=True, disable=not live) as bars:
+    bars = Progress(*columns, TimeRemainingColumn(), console=shown, transient=True, disable=not live)
+    with bars, printable_streams():
         tasks: dict[str, TaskID] = {}
 
         def watch(path: str, there: int, size: int | None) -> None:

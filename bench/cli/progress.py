@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from bench.cli.format import batches, count, duration
-from bench.cli.terminal import console
+from bench.cli.terminal import console, printable_streams
 
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
@@ -168,7 +168,7 @@ def _live() -> Iterator[Listener]:
             bar.add_row(ProgressBar(max(counts.runs, 1), counts.done, width=60))
             return Group(Text(head), bar, table)
 
-    with Live(console=shown, get_renderable=view, refresh_per_second=4, transient=True):
+    with Live(console=shown, get_renderable=view, refresh_per_second=4, transient=True), printable_streams():
 
         def listener(event: Event) -> None:
             with lock:

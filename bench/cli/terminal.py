@@ -44,17 +44,29 @@ class PrintableStream:
 
 
 @contextmanager
-def printable_output() -> Iterator[None]:
-    """Print only printable text until the block ends; an unexpected error ends the program with its traceback."""
+def printable_streams() -> Iterator[None]:
+    """Write only printable text to standard output and error until the block ends.
+
+    Live displays of rich redirect both streams. Use this function inside them, too: rich would interpret escape
+    sequences in the text.
+    """
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = PrintableStream(before[0]), PrintableStream(before[1])
     try:
         yield
-    except Exception:
-        traceback.print_exc()  # Python would print it after the block
-        sys.exit(1)
     finally:
         sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def printable_output() -> Iterator[None]:
+    """Print only printable text until the block ends; an unexpected error ends the program with its traceback."""
+    with printable_streams():
+        try:
+            yield
+        except Exception:
+            traceback.print_exc()  # Python would print it after the block
+            sys.exit(1)
 
 
 def console(*, stderr: bool = False) -> Console:
