@@ -23,7 +23,9 @@ from bench import __version__
 from bench.files import recall, remember
 from bench.registry.names import Entry, Kind
 
-_STARTED = time.time_ns()
+# Nanoseconds since 1970, and of a clock that cannot be set, when this process began.
+_STARTED, _STARTED_STEADY = time.time_ns(), time.monotonic_ns()
+_CLOCK_ERROR = 1_000_000_000  # nanoseconds by which the two may drift apart
 
 
 def read(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any] | None:
@@ -44,12 +46,10 @@ def hashes(definitions: Sequence[Any], others: Iterable[Path] = ()) -> dict[str,
     Return None if one of them changed since this process began: it may have been imported before the change.
     """
     try:
-        states = {file: file.stat() for file in sorted({*sources(definitions), *others})}
+        files = sorted({*sources(definitions), *others})
+        return {str(file): _hash(file) for file in files} if all(map(_is_as_at_start, files)) else None
     except (OSError, SyntaxError):  # deleted, or being edited
         return None
-    if any(max(state.st_mtime_ns, state.st_ctime_ns) >= _STARTED for state in states.values()):
-        return None
-    return {str(file): _hash(file) for file in states}
 
 
 def unchanged(found: Mapping[str, str]) -> bool:
@@ -102,6 +102,13 @@ def _question(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any]:
         "versions": [platform.python_version(), __version__],
         "code": [_hash(file) for file in sorted(Path(__file__).parent.glob("*.py"))],
     }
+
+
+def _is_as_at_start(file: Path) -> bool:
+    """Return whether a file is known to be as it was when this process began; it is not if the clock was set back."""
+    state, running = file.stat(), time.monotonic_ns() - _STARTED_STEADY
+    set_back = time.time_ns() - _STARTED < running - _CLOCK_ERROR
+    return not set_back and max(state.st_mtime_ns, state.st_ctime_ns) < _STARTED
 
 
 def _hash(file: Path) -> str:

@@ -177,7 +177,7 @@ def ward(root=None):
 def ward(tmp_path: Path, install: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of raw files of an installed data set, and its helper module, all of which are new."""
     monkeypatch.setattr(hashes, "CLOCK_STEP", 0)
-    monkeypatch.setattr(stored, "_STARTED", float("inf"))
+    monkeypatch.setattr(stored, "_is_as_at_start", lambda file: True)
     files = {"someones/ward.py": WARD, "someones/units.py": "FACTOR = 3.0\n"}
     install("datasets", {"ward": "someones.ward"}, files)
     folder = tmp_path / "later"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +72,7 @@ def test_the_cache_spares_torch_and_follows_edits_of_base_and_constants(
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache file of the algorithms, just written."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(stored, "_STARTED", float("inf"))
+    monkeypatch.setattr(stored, "_is_as_at_start", lambda file: True)
     declarations._of_kind.cache_clear()
     registry.flags("fedavg")
     (file,) = (tmp_path / "registry").iterdir()
@@ -104,9 +106,37 @@ def test_a_damaged_cache_is_written_again(kept: Path, damage: Callable[[str], st
     assert kept.read_text() == whole
 
 
-def test_a_file_changed_after_the_start_is_not_cached(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def restored_time(file: Path) -> None:
+    before = file.stat()
+    file.write_text("changed")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def clock_set_back(file: Path) -> None:
+    file.write_text("changed")
+
+
+@pytest.mark.parametrize("change", [None, Path.touch, restored_time, clock_set_back])
+def test_files_changed_after_the_start_have_no_hashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None] | None
+) -> None:
+    """Such a file may have been imported before the change."""
+    (file := tmp_path / "module.py").write_text("")
+    time.sleep(0.05)  # a step of the clock of the file system
+    monkeypatch.setattr(stored, "_STARTED", time.time_ns())
+    monkeypatch.setattr(stored, "_STARTED_STEADY", time.monotonic_ns())
+    time.sleep(0.05)
+    if change:
+        change(file)
+    if change is clock_set_back:
+        an_hour = 3600 * 10**9
+        monkeypatch.setattr(stored, "_STARTED", stored._STARTED + an_hour)
+    assert (stored.hashes([], [file]) is None) == (change is not None)
+
+
+def test_nothing_is_kept_of_files_without_hashes(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.unlink()
-    monkeypatch.setattr(stored, "_STARTED", 0.0)
+    monkeypatch.setattr(stored, "_is_as_at_start", lambda file: False)
     declarations._of_kind.cache_clear()
     assert registry.hyperparameters("fedprox")["mu"].default == 0.1
     assert not kept.exists()
