@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from filelock import FileLock
 
 from bench.cli.progress import View, listening, sentence
 from bench.sweep import lease, runner, store
+from bench.sweep.executors.local import InProcessExecutor, ProcessExecutor
 from bench.sweep.lease import QUIET_AFTER, STALLED_AFTER, Leases, active_leases
 from bench.sweep.runner import Runner
 from bench.sweep.store import Store
@@ -21,7 +23,7 @@ from bench.types import SilobenchError
 from tests.cli.test_progress import BEGUN, PLANNED, terminal
 from tests.reliability.test_bars import begun, contents, costs, toy, until_it_trains
 from tests.reliability.test_real_sweeps import STUDY, command, made
-from tests.sweep.scripted import Scripted, run_batch, wait_for
+from tests.sweep.scripted import Scripted, Stage, alive, run_batch, wait_for
 
 WHOLE = run_batch(1, 2)
 
@@ -258,3 +260,63 @@ def test_15_6_a_stopped_sweep_is_shown_by_status_and_finished_with_steal(siloben
         stopped.send_signal(signal.SIGCONT)
         assert stopped.wait(120) == 0
     assert made(cut) == made(uncut)
+
+
+@pytest.mark.slow
+def test_15_6_a_stopped_worker_is_reported_and_its_run_batch_is_tried_again_once_it_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "QUIET_AFTER", 1.0)
+    stage, told = Stage.at(tmp_path / "stage", seed1="wait"), []
+
+    def tell(event: dict) -> None:
+        told.append(event["event"])
+        if event["event"] == "quiet" and "ended" not in told:
+            (worker,) = stage.waiting()
+            os.kill(worker, signal.SIGSTOP)
+            stage.go()  # a worker that is not stopped would finish
+            os.kill(worker, signal.SIGKILL)
+            told.append("ended")
+
+    with Runner(lambda progress: ProcessExecutor(1, stage, progress), tell) as running:
+        running.train([WHOLE], Store(tmp_path / "runs"))
+    print(f"\n15.6: {told}")
+    assert [event for event in told if event not in ("round", "quiet")] == [
+        "planned", "begun", "ended", "begun", "finished",
+    ]  # fmt: skip
+    here = InProcessExecutor(Stage.at(tmp_path / "here"), lambda *progress: None)
+    with Runner(lambda progress: here) as running:
+        running.train([WHOLE], Store(tmp_path / "uncut"))
+    assert contents(tmp_path / "runs") == contents(tmp_path / "uncut")
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return the command lines of the living processes that a process has started, directly or indirectly."""
+    parents, commands = {}, {}
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            if fields[0] != "Z":
+                parents[int(place.name)] = int(fields[1])
+                commands[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {child: commands[child] for child in found - {pid}}
+
+
+@pytest.mark.slow
+def test_15_6_ray_workers_of_a_killed_command_end_with_it(tmp_path, monkeypatch):
+    """Only two agents of Ray remain, which end a minute later, as docs/cluster.md says."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY.replace("rounds = 24", "rounds = 3000"))
+    with subprocess.Popen([*command(tmp_path, study), "--executor", "ray", "--workers", "1"]) as process:
+        wait_for(lambda: bool(list((tmp_path / "runs" / "snapshots").glob("*.safetensors"))))
+        started = descendants(process.pid)
+        process.kill()
+    begin = time.monotonic()
+    working = [pid for pid, line in started.items() if "_in_worker" in line or "raylet/raylet" in line]
+    assert len(working) == 2
+    wait_for(lambda: not any(alive(pid) for pid in working))
+    left = [started[pid].split()[0] for pid in started if alive(pid)]
+    print(f"\n15.6: of {len(started)} processes {len(left)} are left after {time.monotonic() - begin:.1f} s: {left}")
+    assert all(name.endswith("Agent") or name == "ray::_ProgressBoard" for name in left)
