@@ -1,11 +1,32 @@
-/* A block of Global Layers' transformer, forward and backward, over the tokens of a sample (one for each feature).
+/* One transformer block of Global Layers (Obeidi, 2023, section 3.3 and appendix C), forward and backward.
  *
- *   u = norm(x),  r = u + O attention(P u),  y = r + selu(W (selu(N norm'(r)) * G r)),
+ * A sample is a sequence of tokens, one for each feature i of the data; a token is a vector x_i of WIDTH numbers. With
+ * norm(x)_i = scale_i EVALUATED x_i + shift_i (batch-norm of a feature, in evaluation mode) the block computes
  *
- * x and y (WIDTH, features, samples), all norms affine, P, O, W, N and G matrices that all tokens share, G optional.
- * Samples are adjacent in memory, so a `vector` holds one number of each of several samples, and the operations below
- * apply to all of these at once. All numbers of a sample stay in the processor's nearer caches, and the gradient
- * computes the block again: both cost less than access to memory.
+ *   u_i = norm(x)_i                                              `normed`
+ *   (q_i, k_i, v_i) = P u_i                                      `heads`: queries, keys, values of all heads
+ *   a_i = sum over j of softmax_j(q_i k_j / sqrt(2)) v_j         `mixed`: attention, for each head
+ *   r_i = u_i + O a_i                                            `between`
+ *   h_i = selu(N norm'(r)_i) * G r_i                             `narrowed`, `activated`, `gate`, `gated`
+ *   y_i = r_i + selu(W h_i)                                      `widened` is selu(W h_i)
+ *
+ * All tokens share the matrices P, O, N, G and W; without G, h_i = selu(N norm'(r)_i). The names on the right are
+ * members of the structure `token`. `by_definition` in token_block.py is the same in tensor operations. For a quantity
+ * z, dz is the gradient of the loss with respect to z.
+ *
+ * Memory. x and y are arrays (WIDTH, features, samples) of float32: samples are adjacent. A `vector` holds one number
+ * of each of SAMPLES adjacent samples. C's operators on vectors compute SAMPLES samples at once, and the code below
+ * reads as if there was one sample. The last vector may be partly filled; its other entries are 0 and are not stored.
+ *
+ * Loops. token_block loops over tiles of TILE vectors, then over vectors. Within a vector, `forward` and `backward`
+ * loop over the tokens, and `product` and its relatives over the rows and columns of a matrix. What belongs to one
+ * vector (an array of `token`, and the shares of the attention) stays in the processor's nearer caches. The gradient
+ * computes the block again instead of keeping what lies between x and y: reading that from memory would take longer.
+ *
+ * Sums. A processor core starts two multiplications with addition per cycle, and each takes about four cycles. In a
+ * single sum every addition waits for the one before, and the core is idle most of the time. SUMS = 8 sums at a time,
+ * each in a register of its own, keep it busy; 16 would need more registers than there are without AVX-512. The order
+ * of the additions in each sum is that of the code, so that machines with the same instructions round alike.
  */
 
 #include <math.h>
@@ -20,26 +41,29 @@
 #else
 #define SAMPLES 8
 #endif
-#define TILE 8 /* vectors that are written together */
-#define WIDTH 16
-#define HEADS 8
-#define HIDDEN 8
-#define SUMS 8 /* that are computed together, in registers; a divisor of the widths */
-#define EVALUATED 0.99999500003749969f /* 1 / sqrt(1 + 1e-5): batch-norm in evaluation mode, never trained otherwise */
+#define TILE 8 /* vectors whose results are written together, see store_tile */
+#define WIDTH 16 /* numbers of a token */
+#define HEADS 8 /* of attention, each of width 2 */
+#define HIDDEN 8 /* width of h */
+#define SUMS 8 /* computed together; a divisor of WIDTH and HIDDEN */
+#define EVALUATED 0.99999500003749969f /* 1 / sqrt(1 + 1e-5): batch-norm with mean 0, variance 1 and epsilon 1e-5 */
 
 typedef float vector __attribute__((vector_size(4 * SAMPLES)));
 typedef int32_t integers __attribute__((vector_size(4 * SAMPLES)));
 
-typedef struct { vector a, b; } pair; /* a token's query, key or value in a head */
+typedef struct { vector a, b; } pair; /* the query, key or value of a token in one head */
 
+/* The weights, row by row; the same order as `Weights` in token_block.py. */
 typedef struct {
-    const float *scale, *shift;             /* of norm, a number for each feature */
-    const float *project, *out;             /* P (3 WIDTH, WIDTH), O (WIDTH, WIDTH) */
-    const float *inner_scale, *inner_shift; /* of norm' */
+    const float *scale, *shift;             /* of norm, (features) */
+    const float *project, *out;             /* P (3 WIDTH, WIDTH): queries, keys, values; O (WIDTH, WIDTH) */
+    const float *inner_scale, *inner_shift; /* of norm', (features) */
     const float *narrow, *widen, *gate;     /* N (HIDDEN, WIDTH), W (WIDTH, HIDDEN), G as N, or NULL */
 } weights;
 
-/* What a token goes through, in order; `heads` are queries, keys and values, a pair for each head. */
+/* The quantities of one token, in the order in which they are computed (see the equations above); `inner` is
+ * norm'(r)_i. In `heads` the queries of all heads come first, then the keys, then the values, a pair for each head.
+ * For gradients the same structure holds dz at the place of z. */
 typedef struct {
     vector x[WIDTH], normed[WIDTH], heads[3 * WIDTH], mixed[WIDTH], between[WIDTH], inner[WIDTH];
     vector narrowed[HIDDEN], activated[HIDDEN], gate[HIDDEN], gated[HIDDEN], widened[WIDTH];
@@ -53,7 +77,7 @@ static vector where(integers condition, vector yes, vector no) {
     return (vector)(((integers)yes & condition) | ((integers)no & ~condition));
 }
 
-/* The larger one; the second if one of them is not a number. */
+/* Return the larger of two numbers, or y if one of them is NaN. */
 static vector larger(vector x, vector y) {
 #if defined __AVX512F__
     return (vector)_mm512_max_ps((__m512)x, (__m512)y);
@@ -64,35 +88,38 @@ static vector larger(vector x, vector y) {
 #endif
 }
 
-/* 2^x for -126 <= x <= 0, to two units in the last place; below -126 as there: next to nothing. */
+/* Return 2^x for x <= 0, with an error of two units in the last place; for x < -126 return 2^-126, next to 0.
+ *
+ * x = n + f with an integer n and |f| <= 1/2. 2^f is a polynomial, and n is added to the exponent of the result. */
 static vector power_of_two(vector x) {
-    const float rounder = 12582912.f; /* 1.5 * 2^23, next to which there are no fractions */
+    const float rounder = 12582912.f; /* 1.5 * 2^23: adding it rounds to an integer, n, in the lowest bits */
     x = larger(constant(-126), x);
     vector rounded = x + rounder;
-    vector rest = x - (rounded - rounder); /* at most a half, and 2^rest its series */
+    vector rest = x - (rounded - rounder); /* f */
     vector series = rest * 1.5403530e-4f + 1.3333558e-3f;
     series = series * rest + 9.6181291e-3f;
     series = series * rest + 5.5504109e-2f;
     series = series * rest + 2.4022651e-1f;
     series = series * rest + 6.9314718e-1f;
     series = series * rest + 1.f;
-    return (vector)((integers)series + ((integers)rounded << 23)); /* the whole part goes to the exponent */
+    return (vector)((integers)series + ((integers)rounded << 23)); /* bits 23 to 30 are the exponent */
 }
 
 #define SELU_SCALE 1.0507009873554805f
-#define SELU_BELOW 1.7580993408473766f /* its scale times its alpha */
+#define SELU_BELOW 1.7580993408473766f /* SELU_SCALE times alpha = 1.6732632423543772 */
 
+/* Return selu(x) = SELU_SCALE x for x > 0, else SELU_BELOW (e^x - 1) (Klambauer et al., 2017, equation 2). */
 static vector selu(vector x) {
     vector below = power_of_two((float)M_LOG2E * where(x > 0, constant(0), x)) - 1.f;
     return where(x > 0, SELU_SCALE * x, SELU_BELOW * below);
 }
 
-/* The derivative of selu where it is y. */
+/* Return the derivative of selu at the place where selu is y. */
 static vector selu_slope(vector y) { return where(y > 0, constant(SELU_SCALE), y + SELU_BELOW); }
 
 /* Matrices ------------------------------------------------------------------------------------------------------ */
 
-/* y = M x, M (rows, columns). */
+/* y = M x, with M (rows, columns). Each x[c] is loaded once for SUMS rows. */
 static inline void product(const float *matrix, const vector *x, vector *y, long rows, long columns) {
     for (long r = 0; r < rows; r += SUMS) {
         vector sum[SUMS] = {0};
@@ -102,7 +129,7 @@ static inline void product(const float *matrix, const vector *x, vector *y, long
     }
 }
 
-/* dx += M^T dy */
+/* dx += M^T dy, the gradient of y = M x with respect to x. The sums begin with the old dx. */
 static inline void transposed(const float *matrix, const vector *dy, vector *dx, long rows, long columns) {
     for (long c = 0; c < columns; c += SUMS) {
         vector sum[SUMS];
@@ -113,7 +140,9 @@ static inline void transposed(const float *matrix, const vector *dy, vector *dx,
     }
 }
 
-/* dM += dy x^T of all tokens, of which x and dy are those of the first; every number a vector of samples. */
+/* dM += sum over tokens of dy x^T, the gradient of y = M x with respect to M. x and dy point into the first token.
+ * Each number of dM is a vector: samples are added up at the very end (totals). 2 rows and SUMS columns are summed at
+ * a time. */
 static inline void outer(vector *matrix, const vector *dy, const vector *x, long rows, long columns, long tokens) {
     const long next = sizeof(token) / sizeof(vector);
     for (long r = 0; r < rows; r += 2)
@@ -141,7 +170,8 @@ static void put_pair(vector *place, pair x) {
     place[1] = x.b;
 }
 
-/* A head of all tokens; queries times 1 / sqrt(2), the root of their width, and 1 / ln(2), for powers of two. */
+/* Copy the queries, keys and values of one head for all tokens. Queries are multiplied by 1 / sqrt(2), where 2 is the
+ * width of a head, and by log2(e), because softmax below uses powers of two: e^s = 2^(s log2(e)). */
 static void get_head(const token *tokens, long features, long head, pair *query, pair *key, pair *value) {
     for (long i = 0; i < features; i++) {
         const vector *own = tokens[i].heads + 2 * head;
@@ -151,8 +181,9 @@ static void get_head(const token *tokens, long features, long head, pair *query,
     }
 }
 
-/* How a query shares its attention among the keys: softmax. */
-static void attend(pair query, const pair *key, vector *share, long features) {
+/* Compute a row of the softmax: share[j] = e^(q k_j / sqrt(2)), divided by their sum. The largest exponent is
+ * subtracted first, which changes no share and avoids overflow. */
+static void softmax(pair query, const pair *key, vector *share, long features) {
     vector largest = constant(-INFINITY), sum = {0};
     for (long j = 0; j < features; j++) {
         share[j] = dot(query, key[j]);
@@ -166,13 +197,13 @@ static void attend(pair query, const pair *key, vector *share, long features) {
     for (long j = 0; j < features; j++) share[j] *= scale;
 }
 
-/* What is mixed in the heads, and all shares (HEADS, features, features). */
-static void mix(token *tokens, vector *share, long features) {
+/* Attention (Vaswani et al., 2017, equation 1): compute `mixed` of all tokens; share is (HEADS, features, features). */
+static void attention(token *tokens, vector *share, long features) {
     pair query[features], key[features], value[features];
     for (long head = 0; head < HEADS; head++) {
         get_head(tokens, features, head, query, key, value);
         for (long i = 0; i < features; i++, share += features) {
-            attend(query[i], key, share, features);
+            softmax(query[i], key, share, features);
             pair sum = {0};
             for (long j = 0; j < features; j++) sum = plus(sum, times(share[j], value[j]));
             put_pair(tokens[i].mixed + 2 * head, sum);
@@ -180,8 +211,13 @@ static void mix(token *tokens, vector *share, long features) {
     }
 }
 
-/* The heads of dtokens from what is mixed in them. */
-static void mix_back(const token *tokens, token *dtokens, const vector *share, long features) {
+/* The gradient of attention: `heads` of dtokens from their `mixed`. With p_ij = share and dp_ij = da_i v_j,
+ *
+ *   dv_j = sum over i of p_ij da_i,   ds_ij = p_ij (dp_ij - sum over k of p_ik dp_ik)   (s: scores before the softmax),
+ *   dq_i = sum over j of ds_ij k_j / sqrt(2),   dk_j = sum over i of ds_ij q_i / sqrt(2).
+ *
+ * get_head has multiplied q_i by log2(e) / sqrt(2), so that ln(2) gives dk_j. */
+static void attention_backward(const token *tokens, token *dtokens, const vector *share, long features) {
     pair query[features], key[features], value[features], dkey[features], dvalue[features];
     vector dshare[features];
     for (long head = 0; head < HEADS; head++) {
@@ -212,40 +248,42 @@ static void mix_back(const token *tokens, token *dtokens, const vector *share, l
 
 /* The block ------------------------------------------------------------------------------------------------------ */
 
-/* Everything from x on, of as many samples as a vector holds. */
-static void forth(const weights *w, token *tokens, vector *share, long features) {
+/* Compute all quantities of one vector of samples from `x` of its tokens; `share` is kept for the gradient. */
+static void forward(const weights *w, token *tokens, vector *share, long features) {
     for (long i = 0; i < features; i++) {
         token *t = tokens + i;
         for (long c = 0; c < WIDTH; c++) t->normed[c] = w->scale[i] * EVALUATED * t->x[c] + w->shift[i];
-        product(w->project, t->normed, t->heads, 3 * WIDTH, WIDTH);
+        product(w->project, t->normed, t->heads, 3 * WIDTH, WIDTH); /* q_i, k_i, v_i */
     }
-    mix(tokens, share, features);
+    attention(tokens, share, features); /* a_i of all tokens */
     for (long i = 0; i < features; i++) {
         token *t = tokens + i;
         product(w->out, t->mixed, t->between, WIDTH, WIDTH);
         for (long c = 0; c < WIDTH; c++) {
-            t->between[c] += t->normed[c];
+            t->between[c] += t->normed[c]; /* r_i */
             t->inner[c] = w->inner_scale[i] * EVALUATED * t->between[c] + w->inner_shift[i];
         }
         product(w->narrow, t->inner, t->narrowed, HIDDEN, WIDTH);
         if (w->gate) product(w->gate, t->between, t->gate, HIDDEN, WIDTH);
         for (long k = 0; k < HIDDEN; k++) {
             t->activated[k] = selu(t->narrowed[k]);
-            t->gated[k] = w->gate ? t->activated[k] * t->gate[k] : t->activated[k];
+            t->gated[k] = w->gate ? t->activated[k] * t->gate[k] : t->activated[k]; /* h_i */
         }
         product(w->widen, t->gated, t->widened, WIDTH, HIDDEN);
         for (long c = 0; c < WIDTH; c++) t->widened[c] = selu(t->widened[c]);
     }
 }
 
-/* What the weights' gradients are summed in: vectors of what single samples add. */
+/* Sums of the matrices' gradients over the samples at the same entry of a vector. */
 typedef struct {
     vector project[3 * WIDTH * WIDTH], out[WIDTH * WIDTH];
     vector narrow[HIDDEN * WIDTH], widen[WIDTH * HIDDEN], gate[HIDDEN * WIDTH];
 } sums;
 
-/* dtokens, from their dy in `widened` on, and what these samples add to the weights' gradients. */
-static void forth_back(
+/* Compute dtokens from dy, which is in their `widened`, and add the gradients of the weights to `sum` (matrices) and
+ * `norms` (scale, shift, inner_scale and inner_shift of each feature). These are the steps of `forward` in the opposite
+ * order; a quantity that is used twice (r, u) gets the sum of two gradients. */
+static void backward(
     const weights *w, const token *tokens, const vector *share, token *dtokens, sums *sum, vector (*norms)[4],
     long features
 ) {
@@ -256,10 +294,10 @@ static void forth_back(
         memset(d->inner, 0, sizeof d->inner);
         memset(d->mixed, 0, sizeof d->mixed);
         for (long c = 0; c < WIDTH; c++) {
-            d->between[c] = d->widened[c];
+            d->between[c] = d->widened[c]; /* the part of dr_i through y_i = r_i + ... */
             d->widened[c] *= selu_slope(t->widened[c]);
         }
-        transposed(w->widen, d->widened, d->gated, WIDTH, HIDDEN);
+        transposed(w->widen, d->widened, d->gated, WIDTH, HIDDEN); /* dh_i */
         for (long k = 0; k < HIDDEN; k++) {
             vector through = w->gate ? d->gated[k] * t->gate[k] : d->gated[k];
             d->narrowed[k] = through * selu_slope(t->activated[k]);
@@ -270,16 +308,16 @@ static void forth_back(
         for (long c = 0; c < WIDTH; c++) {
             norms[i][2] += EVALUATED * d->inner[c] * t->between[c];
             norms[i][3] += d->inner[c];
-            d->between[c] += w->inner_scale[i] * EVALUATED * d->inner[c];
+            d->between[c] += w->inner_scale[i] * EVALUATED * d->inner[c]; /* now all of dr_i */
         }
-        transposed(w->out, d->between, d->mixed, WIDTH, WIDTH);
+        transposed(w->out, d->between, d->mixed, WIDTH, WIDTH); /* da_i */
     }
-    mix_back(tokens, dtokens, share, features);
+    attention_backward(tokens, dtokens, share, features);
     for (long i = 0; i < features; i++) {
         const token *t = tokens + i;
         token *d = dtokens + i;
-        memcpy(d->normed, d->between, sizeof d->normed);
-        transposed(w->project, d->heads, d->normed, 3 * WIDTH, WIDTH);
+        memcpy(d->normed, d->between, sizeof d->normed); /* the part of du_i through r_i = u_i + ... */
+        transposed(w->project, d->heads, d->normed, 3 * WIDTH, WIDTH); /* now all of du_i */
         for (long c = 0; c < WIDTH; c++) {
             norms[i][0] += EVALUATED * d->normed[c] * t->x[c];
             norms[i][1] += d->normed[c];
@@ -295,7 +333,7 @@ static void forth_back(
 
 /* Memory --------------------------------------------------------------------------------------------------------- */
 
-/* The numbers of `samples` samples, or of as many as a vector holds. */
+/* Load a vector, or only the first `samples` numbers of it at the end of a row. */
 static vector load(const float *from, long samples) {
     vector x = {0};
     if (samples >= SAMPLES) memcpy(&x, from, sizeof x);
@@ -308,8 +346,8 @@ static void store(float *to, vector x, long samples) {
     else memcpy(to, &x, samples * sizeof *to);
 }
 
-/* A tile (TILE, features, WIDTH) into an array (WIDTH, features, samples): row by row, for memory that is written in
- * patches is written slowly. */
+/* Write a tile (TILE, features, WIDTH) to an array (WIDTH, features, samples). One vector would be a write of at most
+ * 64 bytes to each row (c, i) of the array, far apart, which is slow; a tile writes TILE times as much at once. */
 static void store_tile(float *to, vector (*tile)[WIDTH], long features, long samples, long first) {
     for (long c = 0; c < WIDTH; c++)
         for (long i = 0; i < features; i++)
@@ -317,11 +355,12 @@ static void store_tile(float *to, vector (*tile)[WIDTH], long features, long sam
                 store(to + (c * features + i) * samples + at, tile[t * features + i][c], samples - at);
 }
 
-/* Fetch where the numbers of the samples from `at` on will be written, while they are computed. */
-static void expect(float *to, long rows, long samples, long at) {
+/* Bring the memory that store_tile will write into the cache while the numbers are computed. */
+static void prefetch(float *to, long rows, long samples, long at) {
     for (long row = 0; row < rows; row++) __builtin_prefetch(to + row * samples + at, 0, 2);
 }
 
+/* Add up the samples of a vector. */
 static float total(vector x) {
     float sum = 0;
     for (long s = 0; s < SAMPLES; s++) sum += x[s];
@@ -332,6 +371,8 @@ static void totals(const vector *sums, float *to, long numbers) {
     for (long k = 0; k < numbers; k++) to[k] = total(sums[k]);
 }
 
+/* Compute y from x, both (WIDTH, features, samples), and the weights. Only y is written. Arrays on the stack limit the
+ * number of features; token_block.py has the limit. */
 void token_block(const float *x, const weights *w, float *y, long features, long samples) {
     token tokens[features];
     vector tile[TILE * features][WIDTH], share[HEADS * features * features];
@@ -340,8 +381,8 @@ void token_block(const float *x, const weights *w, float *y, long features, long
             for (long i = 0; i < features; i++)
                 for (long c = 0; c < WIDTH; c++)
                     tokens[i].x[c] = load(x + (c * features + i) * samples + at, samples - at);
-            expect(y, WIDTH * features, samples, at);
-            forth(w, tokens, share, features);
+            prefetch(y, WIDTH * features, samples, at);
+            forward(w, tokens, share, features);
             for (long i = 0; i < features; i++)
                 for (long c = 0; c < WIDTH; c++)
                     tile[t * features + i][c] = tokens[i].between[c] + tokens[i].widened[c];
@@ -350,7 +391,8 @@ void token_block(const float *x, const weights *w, float *y, long features, long
     }
 }
 
-/* dx and the weights' gradients `dw`, in the order of `weights`, for dy. */
+/* Compute dx and the gradients dw of the weights from x, the weights and dy. dw has nine arrays in the order of
+ * `weights`; the last is NULL without a gate. Only dx and dw are written, and not read. */
 void token_block_gradient(
     const float *x, const weights *w, const float *dy, float *dx, float **dw, long features, long samples
 ) {
@@ -367,9 +409,9 @@ void token_block_gradient(
                     tokens[i].x[c] = load(x + place, samples - at);
                     dtokens[i].widened[c] = load(dy + place, samples - at);
                 }
-            expect(dx, WIDTH * features, samples, at);
-            forth(w, tokens, share, features);
-            forth_back(w, tokens, share, dtokens, &sum, norms, features);
+            prefetch(dx, WIDTH * features, samples, at);
+            forward(w, tokens, share, features);
+            backward(w, tokens, share, dtokens, &sum, norms, features);
             for (long i = 0; i < features; i++) memcpy(tile[t * features + i], dtokens[i].x, sizeof dtokens[i].x);
         }
         store_tile(dx, tile, features, samples, first);
