@@ -27,6 +27,7 @@ from bench.report.figures.style import (
     heading,
     height_of,
     key,
+    legend_name,
     name_ticks,
     plain,
     save,
@@ -90,7 +91,7 @@ def trajectories(
         figure, axes = _panels(len(panels), title)
         for each, (label, lines) in zip(axes, panels.items(), strict=True):
             for number, line in enumerate(lines):
-                each.plot(rounds, line, label=clients[number], **_style(number))
+                each.plot(rounds, line, label=legend_name(clients[number]), **_style(number))
             each.set(xlabel="round", ylabel=plain(label))
             _whole_rounds(each)
         _key(figure, axes[0])
@@ -120,7 +121,7 @@ def layers(
         for each, (what, lines) in zip(axes, panels.items(), strict=True):
             for number, line in enumerate(lines):
                 label = clients[number] if any(map(math.isfinite, line)) else f"{clients[number]}: undefined"
-                each.plot(range(count), line, marker="o", ms=2.5, label=label, **_style(number))
+                each.plot(range(count), line, marker="o", ms=2.5, label=legend_name(label), **_style(number))
             if log:
                 each.set_yscale("log")
             name_ticks(each, shown, TURN)
@@ -154,14 +155,14 @@ def _style(number: int) -> dict[str, Any]:
 def _curve(axes: Axes, number: int, method: str, rounds: Sequence[int], runs: Runs, limits: Bounds) -> None:
     style = _style(number)
     if not runs:
-        axes.plot([], [], label=f"{method} (runs are missing)", **style)
+        axes.plot([], [], label=legend_name(f"{method} (runs are missing)"), **style)
         return
     points = [statistics.defined(values) for values in zip(*runs, strict=True)]
     whole = [(round_, values) for round_, values in zip(rounds, points, strict=True) if len(values) == len(runs)]
     over = [round_ for round_, _ in whole]
     means = [statistics.mean(values) for _, values in whole]
     radii = [statistics.t_radius(values) for _, values in whole]
-    axes.plot(over, means, label=method, marker="o" if len(over) == 1 else None, ms=2.5, **style)
+    axes.plot(over, means, label=legend_name(method), marker="o" if len(over) == 1 else None, ms=2.5, **style)
     axes.fill_between(over, *band(means, radii, limits), color=style["color"], alpha=0.15, lw=0)
 
 

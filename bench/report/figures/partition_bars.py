@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bench.report.figures.style import PAGE, STYLE, face, heading, name_ticks, plain, save
+from bench.report.figures.style import PAGE, STYLE, face, heading, legend_name, name_ticks, plain, save
 
 TURN = 60  # degrees that long names below bars are turned by
 
@@ -41,7 +41,7 @@ def _stacked(axes: Axes, parts: NDArray[Any], bars: list[str], names: list[str],
     """Draw bars stacked from ``parts`` (names, bars)."""
     bottom = np.zeros(len(bars))
     for number, (name, part) in enumerate(zip(names, parts, strict=True)):
-        axes.bar(range(len(bars)), part, bottom=bottom, linewidth=0.2, label=plain(name), **face(number))
+        axes.bar(range(len(bars)), part, bottom=bottom, linewidth=0.2, label=plain(legend_name(name)), **face(number))
         bottom = bottom + part
     name_ticks(axes, bars, TURN)
     axes.set_xlabel(along)

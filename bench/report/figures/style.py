@@ -57,6 +57,11 @@ def plain(text: str) -> str:
     return without_unprintable(text).replace("$", r"\$")
 
 
+def legend_name(name: str) -> str:
+    """Return ``name`` as the label of a line or bar; matplotlib leaves labels with an underscore in front out."""
+    return f" {name}" if name.startswith("_") else name
+
+
 def worded(name: str) -> str:
     """Return the name of a metric or a trace as words."""
     return plain(name.replace("_", " "))
