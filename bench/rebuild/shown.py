@@ -11,6 +11,7 @@ import csv
 import io
 from base64 import b64decode
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -22,9 +23,13 @@ TABLE, FIGURE = "data:text/csv", "figure-"
 
 
 def in_table(text: str) -> set[Result]:
-    """Return the numbers of a table's csv file by place."""
+    """Return the numbers of a table's csv file by place; none if the file is damaged."""
     keys = ("table", "method", "checkpoint", "client")
-    return {tuple(row.get(key) or "" for key in keys) for row in csv.DictReader(io.StringIO(text)) if row.get("mean")}
+    try:
+        rows = list(csv.DictReader(io.StringIO(text)))
+    except csv.Error:
+        return set()
+    return {tuple(row.get(key) or "" for key in keys) for row in rows if row.get("mean")}
 
 
 def in_page(text: str) -> set[Result]:
@@ -64,8 +69,9 @@ class _Page(HTMLParser):
         """Read an embedded csv file, or the id of a figure."""
         found = {name: value or "" for name, value in attributes}
         if found.get("href", "").startswith(TABLE):
-            content = b64decode(found["href"].partition(",")[2])
-            self.results |= in_table(content.decode(errors="replace"))
+            with suppress(ValueError):  # a damaged page
+                content = b64decode(found["href"].partition(",")[2])
+                self.results |= in_table(content.decode(errors="replace"))
         elif tag == "figure" and found.get("id", "").startswith(FIGURE):
             self.results.add((unquote(found["id"].removeprefix(FIGURE)),))
 
