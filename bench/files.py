@@ -103,8 +103,10 @@ def write_whole(file: Path, content: bytes) -> Path:
         # Only the owner may read a file from mkstemp; results are shared.
         Path(temporary).chmod(0o644)
         Path(temporary).replace(file)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(file)  # instead of the temporary file, or of none for a full disk
         raise
     return file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -86,6 +87,23 @@ def test_15_4_a_folder_that_cannot_be_written_is_one_line_before_training(silobe
     assert status == 2
     assert err.startswith(f"error: locked/new: cannot be written (no permission to write to {tmp_path / 'locked'}); ")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "locked", "mine.toml"]
+
+
+def test_15_4_a_full_disk_for_tables_is_one_line_and_keeps_the_records(silobench, tmp_path, monkeypatch):
+    def full(descriptor: int) -> None:
+        if "/tables/" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "mine.toml").write_text(MINE)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        status, _, err = silobench("sweep", "mine.toml", "--quiet")
+    assert status == 2
+    assert err.startswith("error: results/tables/mine.md: No space left on device; ")
+    assert err.count("\n") == 1
+    assert list((tmp_path / "results/tables").iterdir()) == []
+    monkeypatch.setattr("bench.train.engine.run", None)  # nothing is trained again
+    assert silobench("sweep", "mine.toml", "--quiet")[0] == 0
 
 
 @pytest.mark.parametrize("option", ["--out", "--site"])
