@@ -22,7 +22,7 @@ from bench.data.files.hashes import combined, stamp
 from bench.data.files.libraries import ALL, versions
 from bench.data.files.locate import data_folders, tracked
 from bench.data.files.manifest import MANIFEST
-from bench.files import cache_folder, digest, recall, remember
+from bench.files import cache_folder, recall, remember
 from bench.registry import stored
 from bench.types import Client, Federation, Task
 
@@ -113,7 +113,7 @@ def _question(name: str, root: Path | None, options: Mapping[str, Any]) -> dict[
 def _current(kept: Mapping[str, Any]) -> bool:
     """Return whether the source files and raw files are those from which a cached entry was made."""
     with suppress(OSError):
-        return stored.unchanged(kept["code"]) and kept["data"] == _contents(map(Path, kept["data"]))
+        return stored.unchanged(kept["code"]) and kept["data"] == _contents(map(Path, kept["data"]["names"]))
     return False
 
 
@@ -124,14 +124,11 @@ def _from_json(entry: dict[str, Any]) -> Metadata:
     return Metadata(**plain)
 
 
-def _contents(places: Iterable[Path]) -> dict[str, str]:
-    """The SHA-256 over the names and contents of the file, or of all files in the folder, at each place."""
-
-    def content(place: Path) -> str:
-        files = _files(place)
-        return digest([list(files), combined(list(files.values()))]) if files else ""
-
-    return {str(place): content(place) for place in sorted(places)}
+def _contents(places: Iterable[Path]) -> dict[str, Any]:
+    """The names of the files at each place, and the SHA-256 over the contents of all of them."""
+    found = {str(place): _files(place) for place in sorted(places)}
+    names = {place: list(files) for place, files in found.items()}
+    return {"names": names, "sha256": combined([file for files in found.values() for file in files.values()])}
 
 
 def _files(place: Path) -> dict[str, Path]:
