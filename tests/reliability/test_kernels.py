@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from bench.files import cache_folder, write_whole
 from bench.native import adamw, library, token_block
 from bench.native.kernel import Kernel
 from bench.sweep.store import Store
-from tests.sweep.test_study import run_study
+from tests.sweep.test_study import contents, run_study
 
 KERNELS = {"adamw": adamw, "token_block": token_block}
 STUDY = """
@@ -302,12 +301,22 @@ def test_15_1_the_comparison_leaves_draws_and_traces_alone(monkeypatch: pytest.M
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def costs(folder: Path) -> Iterator[str]:
-    file = folder / "study.toml"
+def trained(folder: Path, name: str) -> Store:
+    file, store = folder / "study.toml", Store(folder / name)
     file.write_text(STUDY)
-    store = Store(folder / "runs")
     run_study(spec.read(file), store)
-    return iter([cost["machine"] for cost in store.costs()])
+    return store
+
+
+@pytest.mark.slow
+def test_15_1_damage_changes_no_record(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    expected = contents(trained(tmp_path, "runs"))
+    for number in range(2):
+        for file in cache.glob("*.so"):
+            content = file.read_bytes()
+            flip(file, random.Random(number).randrange(8 * len(content)), content)
+        renew(monkeypatch)
+        assert contents(trained(tmp_path, f"runs {number}")) == expected
 
 
 @pytest.mark.parametrize(
@@ -318,7 +327,7 @@ def test_15_1_the_cost_line_says_when_torch_computes_a_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str, reason: str | None
 ) -> None:
     monkeypatch.setenv("CC", compiler)
-    (found,) = costs(tmp_path)
+    (found,) = [cost["machine"] for cost in trained(tmp_path, "runs").costs()]
     print(found)
     assert found.startswith(machine.name())
     if reason:
