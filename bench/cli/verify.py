@@ -12,6 +12,8 @@ from bench.cli.format import as_json
 from bench.cli.options import STORE, DataOption, JsonOption, StoreOption
 from bench.cli.report import PUBLISHED
 
+# About the largest difference of a cell between settings of one processor (results/benchmarks/processors.md).
+TOLERANCE = 0.01
 DIFFERENT = 1  # exit status: a cell differs by more than the tolerance
 
 
@@ -24,8 +26,9 @@ def verify(
         Path, typer.Option("--published", help="Compare with the published records in this folder.")
     ] = PUBLISHED,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", help="Let differences of two means up to this value pass.", min=0)
-    ] = 0.01,
+        float,
+        typer.Option(help="Let two means differ by this much; the default is what other processors may change.", min=0),
+    ] = TOLERANCE,
     data: DataOption = None,
     json: JsonOption = False,
 ) -> None:
