@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.environment import environment
 from bench.files import write_whole
 from bench.registry import folder
 from bench.report import publish
@@ -26,7 +25,7 @@ from bench.report.tables.table import Cell, Table
 from bench.spec import StudySpec, read
 from bench.sweep.store import Record, Store
 from bench.sweep.study import recorded
-from bench.sweep.summaries import listed
+from bench.sweep.summaries import environment
 
 ROOT = Path(__file__).parent.parent
 OWN, AVX2, NO_KERNELS = "none", "ATEN_CPU_CAPABILITY=avx2", "CC=false (no kernels)"
@@ -53,6 +52,17 @@ NUMBERS = ("status", "diverged", "scores", "validation", "aggregated", "curves",
 HEAD = ("setting", "records that differ", "score, any run", "score, run in a table", "cell", "mean rank", "Friedman p",
         "changed verdicts")  # fmt: skip
 
+INTRODUCTION = """# Results on other processors
+
+Measured by `python scripts/measure_processors.py FOLDER`. Each row trains the study again with these variables and
+compares it with a training without them, the processor's own setting.
+
+The columns give the number of records that differ in any number, and the largest differences: of one client's test
+score in any run of the search, and in the runs that both choose for their tables; of the mean in a cell of a table; of
+a method's mean rank and the p-value of Friedman's test ("none": the tables have no rank tests). The last column counts
+cells whose verdict or asterisk changes.
+"""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -73,7 +83,7 @@ def main() -> None:
             if setting in settings
         }
         sections.append(_section(study, found))
-    text = "\n".join([_introduction(), *sections])
+    text = "\n".join([INTRODUCTION, *sections])
     write_whole(ROOT / "results/benchmarks/processors.md", text.encode())
     print(text)
 
@@ -94,8 +104,9 @@ def _trained(study: StudySpec, store: Path, variables: Mapping[str, str]) -> Mea
 
 def _section(study: StudySpec, found: Mapping[str, Measured]) -> str:
     own = found[OWN]
-    lines = [f"## {study.title}\n", f"`{study.file.parent.name}/{study.file.name}`, profile {study.profile}, "
-             f"{len(own.records):,} runs, {len(own.tables)} tables.\n",
+    (made_in,) = {environment(record) for record in own.records.values()}
+    lines = [f"## {study.title}\n", f"`{study.file.parent.name}/{study.file.name}`, profile {study.profile}: "
+             f"{len(own.records):,} runs, tables: {len(own.tables)}.\n", f"Own setting: {made_in}.\n",
              _row(HEAD), _row(["---", *["---:"] * (len(HEAD) - 1)])]  # fmt: skip
     lines += [_row([setting, *_differences(each, own)]) for setting, each in found.items() if setting != OWN]
     return "\n".join(lines) + "\n"
@@ -140,19 +151,6 @@ def _largest(gaps: Iterable[Iterable[float]]) -> str:
 
 def _row(cells: Any) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _introduction() -> str:
-    return f"""# Results on other processors
-
-Measured by `python scripts/measure_processors.py FOLDER`. Each row trains the study again with these variables and
-compares it with a training without them, here: {listed(environment())}.
-
-The columns give the number of records that differ in any number, and the largest differences: of one client's test
-score in any run of the search, and in the runs that both choose for their tables; of the mean in a cell of a table; of
-a method's mean rank and the p-value of Friedman's test ("none": the tables have no rank tests). The last column counts
-cells whose verdict or asterisk changes.
-"""
 
 
 if __name__ == "__main__":
