@@ -23,7 +23,22 @@ _FIRST, _SECOND = -4658895280553007687, -7723592293110705685
 def derive(*words: str | int) -> int:
     """Return a key of 63 bits for a purpose, e.g. ``derive("batches", seed, client, round)``."""
     text = "\x1f".join(f"{type(word).__name__}:{word}" for word in words)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+    return int.from_bytes(_digest(text), "big") >> 1
+
+
+def keys(purpose: str, *words: Sequence[int]) -> Tensor:
+    """Return the keys (n,) that :func:`derive` gives for n tuples of numbers; ``words`` has n numbers for each place.
+
+    ``keys("round", [2, 2], [0, 1])`` holds ``derive("round", 2, 0)`` and ``derive("round", 2, 1)``.
+    """
+    form = "\x1f".join([f"str:{purpose}", *["int:%d"] * len(words)])
+    digests = b"".join([_digest(form % each) for each in zip(*words, strict=True)])
+    numbers = torch.frombuffer(bytearray(digests), dtype=torch.uint8).reshape(-1, 8).flip(1).view(torch.int64)
+    return (numbers.flatten() >> 1) & (2**63 - 1)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 def bits(key: Tensor, counter: Tensor) -> Tensor:

@@ -38,8 +38,8 @@ from bench.native.memory import keep_freed_memory
 from bench.registry import folder
 from bench.rng import derive
 from bench.train import build, engine
-from bench.train.batching import schedule
 from bench.types import Budget, Client, Federation, Outcome, SilobenchError, Split
+from tests.train import plain_schedule
 
 OUT = Path(__file__).parent.parent / "results" / "benchmarks"
 SILOBENCH = Path(sys.executable).with_name("silobench")
@@ -94,12 +94,12 @@ def sites(federation: Federation, budget: Budget, seed: int) -> list[Site]:
     """Return the mini-batches that the engine gives every client, as row numbers."""
     made = []
     for c, client in enumerate(federation.clients):
-        train, held_out = schedule.split(len(client.train), budget.validation, seed, c)
+        train, held_out = plain_schedule.split(len(client.train), budget.validation, seed, c)
         rounds = [
-            [train[rows] for rows in schedule.mini_batches(budget, len(train), seed, c, round_)]
+            [train[rows] for rows in plain_schedule.mini_batches(budget, len(train), seed, c, round_)]
             for round_ in range(budget.rounds)
         ]
-        validation = held_out.split(schedule.batch_size(budget, len(held_out)))
+        validation = held_out.split(plain_schedule.batch_size(budget, len(held_out)))
         made.append(Site(client.train.x, client.train.y, rounds, validation, len(train)))
     return made
 

@@ -13,6 +13,7 @@ from bench.algorithms.base import Algorithm
 from bench.models.functional import Model, torch_seed
 from bench.rng import derive
 from bench.settings import fitting
+from bench.train.batching.client_data import ClientData
 from bench.train.checks import check_batch_sizes
 from bench.train.run_batch import RunBatch
 from bench.train.task import losses, outputs
@@ -105,8 +106,9 @@ def build_run_batch(
             module(clients[-1])
             return torch.get_rng_state()
 
+    data = ClientData(federations, algorithm.pooled, seeds, budget.validation)
     run_batch = RunBatch(
-        federations, algorithm, [models[shape] for shape in shapes], initial, generator,
+        data, algorithm, [models[shape] for shape in shapes], initial, generator,
         losses.criterion(federation, kind), kind, budget, settings, seeds,
     )  # fmt: skip
     _check_run_batch(run_batch, name)
@@ -117,7 +119,7 @@ def build_run_batch(
 def _check_run_batch(run_batch: RunBatch, name: str) -> None:
     """Raise :class:`SpecError` where the algorithm cannot train these models on these samples."""
     algorithm, exchanges, federation = run_batch.algorithm, run_batch.exchanges, run_batch.federation
-    if algorithm.validates and not bool(run_batch.counts[1].any()):
+    if algorithm.validates and not bool(run_batch.data.counts[1].any()):
         raise SpecError(f"{name} needs validation samples: set validation above 0")
     if len({exchange.size for exchange in exchanges}) > 1:
         raise SpecError(f"{name}: the shared part of the model differs in size between clients of {federation.name}")

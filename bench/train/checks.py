@@ -75,13 +75,13 @@ def check_batch_sizes(run_batch: RunBatch, inputs: Sequence[Tensor]) -> None:
     """
     fits = {id(model): _trains_on_one(model, x[:1]) for model, x in zip(run_batch.models, inputs, strict=True)}
     budget, tuned = run_batch.budget, any(run_batch.algorithm.tuning(last) for last in (False, True))
-    for s, c in run_batch.splits:
+    for s, c in run_batch.data.samples:
         if fits[id(run_batch.models[c])]:
             continue
-        samples = int(run_batch.counts[0, s, c])
+        samples = int(run_batch.data.counts[0, s, c])
         sizes = schedule.batch_sizes(budget, samples)
-        used = len(sizes) if tuned else min(len(sizes), schedule.local_steps(budget, samples))
-        if 1 not in sizes[:used]:
+        steps = int(schedule.cut(budget, torch.tensor(samples)).steps)
+        if 1 not in sizes[: len(sizes) if tuned else steps]:
             continue
         name = (
             "all clients together" if run_batch.algorithm.pooled else f"client {run_batch.federation.clients[c].name!r}"

@@ -164,7 +164,7 @@ class Driver:
         content = {
             "format": FORMAT,
             "torch": torch.__version__,
-            "data": [federation.fingerprint for federation in run_batch.federations],
+            "data": [federation.fingerprint for federation in run_batch.data.federations],
             "algorithm": {"name": run_batch.algorithm.registered_name, "options": options},
             "initial": digest.hexdigest(),
             "budget": dataclasses.asdict(run_batch.budget),
@@ -225,5 +225,5 @@ def _check(rungs: Sequence[int], reduction: int, run_batch: RunBatch) -> None:
         )
     if reduction < 2:
         raise SpecError(f"reduction = {reduction}: expected a whole number of at least 2")
-    if not bool(run_batch.counts[1].any()):
+    if not bool(run_batch.data.counts[1].any()):
         raise SpecError("rungs: settings are dropped by validation loss; set validation above 0")

@@ -41,7 +41,7 @@ def _scores(rounds: Rounds, personal: Grid, passes: Callable[[RunBatch, list[int
     run_batch = rounds.run_batch
     tests = [
         {c: client.test for c, client in enumerate(federation.clients) if client.test is not None}
-        for federation in run_batch.federations
+        for federation in run_batch.data.federations
     ]
     found: Scores = {}
     for pairs in passes(run_batch, list(tests[0])):

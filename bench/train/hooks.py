@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Optimizer, Site
-from bench.rng import derive
+from bench.rng import keys
 from bench.train.batching import schedule
 from bench.train.mapping.mapper import Grid, Hook, HookOf, Mapper
 from bench.train.optim.optimizers import OPTIMIZERS, Restarted
@@ -29,31 +29,35 @@ class SiteHooks:
     def __init__(self, run_batch: RunBatch, mapper: Mapper) -> None:
         self.run_batch, self.mapper = run_batch, mapper
         self.hyper = mapper.grid("H", lambda h: {k: torch.tensor(v) for k, v in run_batch.settings[h].items()})
-        counts = run_batch.counts
+        counts = run_batch.data.counts
         # The axis along which numbers of samples differ: none where they are the same for every seed.
         self.ragged: Literal["", "S"] = "" if bool((counts == counts[:, :1]).all()) else "S"
-        self.constants = mapper.grid(f"{self.ragged}C", lambda *index: self._constants(*(0, *index)[-2:]))
+        self.constants = mapper.spread(f"{self.ragged}C", self._constants())
         training = counts[0].to(torch.float32)
         self.weights = training / training.sum(1, keepdim=True)  # (S, C)
         self.round = -1
 
-    def _constants(self, s: int, c: int) -> Scalars:
-        samples = int(self.run_batch.counts[0, s, c])
-        return {
-            "index": torch.tensor(c),
-            "samples": torch.tensor(float(samples)),
-            "steps": torch.tensor(float(schedule.local_steps(self.run_batch.budget, samples))),
-        }
+    def _constants(self) -> Scalars:
+        """Return each client's constants, (S, C), or (C,) where they are the same for every seed."""
+        samples, clients = self.run_batch.data.counts[0], self.mapper.clients
+        steps = schedule.cut(self.run_batch.budget, samples).steps
+        found = {"index": torch.arange(samples.shape[1]).expand_as(samples)}
+        found |= {"samples": samples.to(torch.float32), "steps": steps.to(torch.float32)}
+        seeds = slice(self.mapper.sizes["S"]) if self.ragged else 0
+        return {name: values[seeds][..., clients].contiguous() for name, values in found.items()}
 
     def begin_round(self, round_: int) -> None:
         """Set the context of a round: its number, the clients' weights, and a random key for each seed and client."""
         if round_ == self.round:
             return
-        seeds = self.run_batch.seeds
         self.round = round_
         contexts = [{"round": torch.tensor(round_), "weights": weights} for weights in self.weights]
         self.round_context = self.mapper.grid("S", contexts.__getitem__) if self.ragged else contexts[0]
-        self.keys = self.mapper.grid("SC", lambda s, c: torch.tensor(derive("round", seeds[s], c, round_)))
+        sizes, clients = self.mapper.sizes, self.mapper.clients.tolist()
+        pairs = [(seed, c) for seed in self.run_batch.seeds[: sizes["S"]] for c in clients]
+        of_seed, of_client = zip(*pairs, strict=True)
+        drawn = keys("round", of_seed, of_client, [round_] * len(pairs))
+        self.keys = self.mapper.spread("SC", drawn.view(sizes["S"], sizes["C"]))
 
     @property
     def context_axes(self) -> tuple[str, ...]:

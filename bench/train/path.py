@@ -39,8 +39,8 @@ def mapper_of(run_batch: RunBatch, path: Literal["stack", "loop"]) -> Mapper:
     """Return a new mapper for the run batch; clients with the same model share traced hooks."""
     if path == "stack":
         return Stack(run_batch.sizes)
-    order = list({id(model): None for model in run_batch.models})
-    return Loop(run_batch.sizes, [order.index(id(model)) for model in run_batch.models])
+    order = {id(model): number for number, model in enumerate(dict.fromkeys(run_batch.models))}
+    return Loop(run_batch.sizes, [order[id(model)] for model in run_batch.models])
 
 
 def check_path(path: str) -> None:
@@ -64,14 +64,11 @@ def select_path(run_batch: RunBatch, path: ExecutionPath) -> Literal["stack", "l
         if path == "stack":
             raise SpecError("path = 'stack': models that differ between clients or hold batch-norm need path = 'loop'")
         return "loop"
-    one = dataclasses.replace(
-        run_batch, settings=run_batch.settings[:1], seeds=run_batch.seeds[:1], federations=run_batch.federations[:1]
-    )
     if path == "auto":
         several = len(run_batch.settings) * len(run_batch.seeds) * len(models) > 1
-        if not several or not _is_quick(one):
+        if not several or not _is_quick(run_batch):
             return "loop"
-    reason = _why_not_stacked(one)
+    reason = _why_not_stacked(run_batch)
     if reason is None:
         return "stack"
     text = f"{run_batch.algorithm.registered_name} with {type(models[0].module).__name__} cannot be stacked: {reason}"
@@ -93,7 +90,7 @@ def _is_quick(run_batch: RunBatch) -> bool:
     step = rounds.mapper.longest("train")
     with FlopCounterMode(display=False) as counter:
         rounds.trial()
-    arithmetic = counter.get_total_flops() / len(run_batch.models)
+    arithmetic = counter.get_total_flops()
     return arithmetic < LAUNCH_BOUND * step.operations and step.written < MEMORY_BOUND * step.operations
 
 
@@ -109,9 +106,13 @@ def _why_not_stacked(run_batch: RunBatch) -> str | None:
 
 
 def _first_step(run_batch: RunBatch, path: Literal["stack", "loop"]) -> Rounds:
-    """Return rounds whose first local step has been traced."""
+    """Return rounds of one client, that with the most samples, whose first local step has been traced.
+
+    Nothing is computed for other settings, seeds and clients; the methods see all clients.
+    """
     budget = dataclasses.replace(run_batch.budget.working(steps=1), rounds=1)
-    short = dataclasses.replace(run_batch, budget=budget)
-    rounds = Rounds(short, mapper_of(short, path))
+    short = dataclasses.replace(run_batch, budget=budget, initial=lambda seed, _: run_batch.initial(seed, 0))
+    sizes, client = {"H": 1, "S": 1, "C": 1}, int(run_batch.data.counts[0, 0].argmax())
+    rounds = Rounds(short, Stack(sizes, client) if path == "stack" else Loop(sizes, [0], client))
     rounds.trial()
     return rounds

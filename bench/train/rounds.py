@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bench.algorithms.base import Algorithm, Batch, Site, Tree
 from bench.train.hooks import Scalars, SiteHooks, at_server
-from bench.train.mapping.mapper import Grid, Index, LocalWork, Mapper
+from bench.train.mapping.mapper import Grid, Index, Mapper
 from bench.train.run_batch import RunBatch
 from bench.train.state import RunState, Trained
 from bench.train.validation import Validation
@@ -96,8 +96,8 @@ class Rounds:
     def trial_evaluation(self) -> None:
         """Compute the outputs of the initial personal models for one sample of each client."""
         clients, _, received = self._begin()
-        samples = self.run_batch.samples
-        inputs = {index: samples[index][torch.tensor([0])][0] for index in self.mapper.indices("SC")}
+        samples = self.run_batch.data.samples[0, self.mapper.first]
+        inputs = {index: samples[torch.tensor([0])][0] for index in self.mapper.indices("SC")}
         self.outputs(self._personal(self._start(clients, received)), inputs)
 
     def outputs(self, personal: Grid, inputs: Mapping[Index, Tensor]) -> dict[Index, Tensor]:
@@ -111,7 +111,7 @@ class Rounds:
         """Return clients, server and first download, from the initial weights."""
         run_batch, mapper = self.run_batch, self.mapper
         self.hooks.begin_round(0)
-        initial = mapper.grid("SC", lambda s, c: run_batch.initial(run_batch.seeds[s], c))
+        initial = mapper.grid("SC", lambda s, c: run_batch.initial(run_batch.seeds[s], mapper.first + c))
         clients = self.hooks.map("init_client", lambda a, site, w: a.init_client(w, site), ["SC"], initial)
         shared = mapper.grid("S", self._shared_parts)
         init_server = at_server(lambda hyper, w: self.hooks.algorithm(hyper).init_server(w))
@@ -120,8 +120,10 @@ class Rounds:
 
     def _shared_parts(self, s: int) -> Tensor:
         """Return the shared parts (C, s) of all clients' initial weights."""
-        initial, seed = self.run_batch.initial, self.run_batch.seeds[s]
-        return torch.stack([each.share(initial(seed, c)) for c, each in enumerate(self.run_batch.exchanges)])
+        weights = [self.run_batch.initial(self.run_batch.seeds[s], c) for c in range(self.run_batch.sizes["C"])]
+        if all(w is weights[0] for w in weights):
+            return self.run_batch.exchanges[0].share(weights[0]).expand(len(weights), -1)
+        return torch.stack([each.share(w) for each, w in zip(self.run_batch.exchanges, weights, strict=True)])
 
     def _download(self, server: Grid) -> Grid:
         return self.hooks.map("download", lambda a, site, server: a.download(server, site.index), ["HS"], server)
@@ -155,12 +157,9 @@ class Rounds:
 
             return step
 
-        work: dict[Index, LocalWork] = {
-            (s, c): run_batch.work(s, c, round_, tuning) for s, c in self.mapper.indices("SC")
-        }
         fixed = (hooks.hyper, hooks.constants, received, hooks.round_context)
         name, axes = "tune" if tuning else "train", ["H", f"{hooks.ragged}C", "HSC", hooks.ragged]
-        return self.mapper.train(name, of_client, axes, clients, fixed, run_batch, work)
+        return self.mapper.train(name, of_client, axes, clients, fixed, run_batch, run_batch.work(round_, tuning))
 
     def _end(self, clients: Grid, received: Grid) -> tuple[Grid, Grid]:
         ended = self.hooks.map("end", lambda a, site, *trees: a.end(*trees, site), ["HSC", "HSC"], clients, received)

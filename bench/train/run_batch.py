@@ -13,21 +13,20 @@ from torch import Tensor
 from bench.algorithms.base import Algorithm
 from bench.models.exchange import Exchange
 from bench.models.functional import Model
-from bench.rng import bits, derive
-from bench.train.batching import schedule
-from bench.train.batching.samples import Samples
+from bench.rng import bits
+from bench.train.batching.client_data import ClientData
+from bench.train.batching.local_steps import LocalSteps
 from bench.train.batching.torch_order import Loaders
-from bench.train.mapping.mapper import Index, LocalWork
 from bench.train.task.losses import Criterion
 from bench.train.task.outputs import OutputKind
-from bench.types import Budget, Client, DataError, Federation
+from bench.types import Budget, Federation
 
 
 @dataclass(frozen=True)
 class RunBatch:
     """Shared parts of all runs of the batch, and their ``settings`` and ``seeds``."""
 
-    federations: Sequence[Federation]  # of each seed; the same object where the seeds share their data
+    data: ClientData
     algorithm: Algorithm
     models: Sequence[Model]  # of each training client; the same object where clients have the same shapes
     initial: Callable[[int, int], Tensor]  # (seed, client) -> initial weights
@@ -47,7 +46,7 @@ class RunBatch:
     @property
     def federation(self) -> Federation:
         """The first seed's federation; those of other seeds may differ from it in their samples only."""
-        return self.federations[0]
+        return self.data.federations[0]
 
     @cached_property
     def exchanges(self) -> Sequence[Exchange]:
@@ -60,38 +59,6 @@ class RunBatch:
 
     def _shared(self, model: Model, name: str) -> bool:
         return self.algorithm.shared(name, model)
-
-    @cached_property
-    def samples(self) -> Mapping[Index, Samples]:
-        """The samples of each training client, by (seed, client); seeds that share data share the object."""
-        samples = {id(federation): self._samples(federation) for federation in self.federations}
-        return {(s, c): samples[id(own)][c] for s, own in enumerate(self.federations) for c in range(self.sizes["C"])}
-
-    def _samples(self, federation: Federation) -> Sequence[Samples]:
-        """Return the samples of each client, or of all clients pooled."""
-        groups = [federation.clients] if self.algorithm.pooled else [(own,) for own in federation.clients]
-        if len({client.train.x.shape[1:] for client in groups[0]}) > 1:
-            name = federation.name
-            raise DataError(f"{name}: samples with different features cannot be pooled; align the features first")
-
-        def joined(clients: Sequence[Client]) -> Samples:
-            fixed = [client.validation for client in clients if client.validation is not None]
-            return Samples([client.train for client in clients], fixed or None)
-
-        return [joined(clients) for clients in groups]
-
-    @cached_property
-    def splits(self) -> dict[Index, tuple[Tensor, Tensor]]:
-        """Rows of training and validation samples, by (seed, client)."""
-
-        def split(s: int, c: int) -> tuple[Tensor, Tensor]:
-            samples = self.samples[s, c]
-            if samples.validation is None:
-                return schedule.split(samples.training, self.budget.validation, self.seeds[s], c)
-            rows = torch.arange(samples.training + samples.validation)
-            return rows[: samples.training], rows[samples.training :]
-
-        return {index: split(*index) for index in self.samples}
 
     def model_inputs(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
         """Return stored inputs (..., n, features...) as model inputs.
@@ -110,33 +77,16 @@ class RunBatch:
             return x
         return seen.reshape(*mini_batches, -1, *seen.shape[1:])
 
-    @cached_property
-    def counts(self) -> Tensor:
-        """Numbers of training and validation samples, (2, S, C)."""
-        sizes = [[len(rows) for rows in pair] for pair in self.splits.values()]
-        return torch.tensor(sizes).T.reshape(2, self.sizes["S"], self.sizes["C"])
-
-    def work(self, s: int, c: int, round_: int, tuning: int = 0) -> LocalWork:
-        """Return the local steps of client ``c`` in a round of seed number ``s``.
-
-        With ``tuning`` they are ``tuning`` epochs of local tuning after the round.
-        """
-        rows = self.splits[s, c][0]
+    def work(self, round_: int, tuning: int = 0) -> LocalSteps:
+        """Return the local steps of a round; with ``tuning`` that many epochs of local tuning after the round."""
         budget = self.budget.working(epochs=tuning) if tuning else self.budget
-        purpose = "tuning" if tuning else "local steps"
-        positions: Sequence[Tensor]
-        if budget.draws == "torch":
-            positions = self._loaders[s].epoch(round_)[c]
-        else:
-            # Tuning after a round shuffles in another order than the round did.
-            positions = schedule.mini_batches(budget, len(rows), self.seeds[s], c, ~round_ if tuning else round_)
-        key = torch.tensor(derive(purpose, self.seeds[s], c, round_))
-        return LocalWork([rows[each] for each in positions], bits(key, torch.arange(len(positions))))
+        loaders = self._loaders if budget.draws == "torch" else ()
+        return LocalSteps(self.data, budget, round_, bool(tuning), loaders)
 
     @cached_property
     def _loaders(self) -> Sequence[Loaders]:
         """The data loaders of every seed, for draws in the order of a torch script."""
-        training, validation = self.counts.tolist()
+        training, validation = self.data.counts.tolist()
         return [
             Loaders(self.generator(seed), training[s], validation[s], self.budget) for s, seed in enumerate(self.seeds)
         ]

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from bench.train.batching import schedule
+from bench.train.batching.ragged import Ragged
 from bench.train.hooks import SiteHooks
-from bench.train.mapping.mapper import Grid, Hook, Index
+from bench.train.mapping.mapper import Grid, Hook, WeightedRows
 from bench.train.state import Trained
 
 EVALUATED = 256  # samples at a time; all 32,293 test samples of a Covertype client at once took three times as long
@@ -26,18 +27,18 @@ class Validation:
 
     def __init__(self, hooks: SiteHooks) -> None:
         self.hooks, self.run_batch, self.mapper = hooks, hooks.run_batch, hooks.mapper
-        held_out = self.run_batch.counts[1].to(torch.float32)
+        held_out = self.run_batch.data.counts[1].to(torch.float32)
         self.enabled = bool(held_out.sum() > 0)
         self.weights = held_out / held_out.sum(1, keepdim=True)  # (S, C)
 
     @cached_property
-    def rows(self) -> dict[Index, tuple[Tensor, Tensor]]:
-        """Validation rows and their weights in the mean over mini-batches, by (seed, client)."""
-        found: dict[Index, tuple[Tensor, Tensor]] = {}
-        for (s, c), (_, rows) in self.run_batch.splits.items():
-            size = schedule.batch_size(self.run_batch.budget, int(self.run_batch.counts[0, s, c]))
-            found[s, c] = rows, schedule.mean_over_batches(len(rows), size)
-        return found
+    def rows(self) -> WeightedRows:
+        """Validation rows and their weights in the mean over mini-batches."""
+        data = self.run_batch.data
+        rows, size = data.splits[1], schedule.cut(self.run_batch.budget, data.counts[0]).size
+        return WeightedRows(
+            rows, Ragged(schedule.mean_over_batches(rows.lengths.flatten(), size.flatten()), rows.lengths)
+        )
 
     @property
     def batch_size(self) -> int:

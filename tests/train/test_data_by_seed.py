@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -70,8 +71,13 @@ def test_seeds_share_their_traces() -> None:
 
 def test_test_samples_that_seeds_share_are_stacked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[str] = []
-    grid = Stack.grid
-    monkeypatch.setattr(Stack, "grid", lambda self, kind, make: kinds.append(kind) or grid(self, kind, make))
+    map_ = Stack.map
+
+    def noted(self: Stack, name: str, hook: Any, axes: Sequence[str], *grids: Any, over: str = "HSC") -> Any:
+        kinds.append(axes[-1])
+        return map_(self, name, hook, axes, *grids, over=over)
+
+    monkeypatch.setattr(Stack, "map", noted)
     trained = run("local", federation(), SEEDS, "stack")
     ((_, rounds, result),) = trained.models
     kinds.clear()

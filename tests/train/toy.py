@@ -7,9 +7,9 @@ import dataclasses
 import torch
 
 from bench.rng import derive
-from bench.train.batching import schedule
 from bench.types import Budget, Client, Federation, Split
 from tests.reference.common import Site
+from tests.train.plain_schedule import batch_size, mini_batches, split
 
 SIZES = (23, 11, 6)
 
@@ -19,12 +19,12 @@ def federation(task: str = "binary", features: int = 13, sizes: tuple[int, ...] 
     generator = torch.Generator().manual_seed(3)
     direction = torch.randn(features, 3, generator=generator)
 
-    def split(n: int, shift: float) -> Split:
+    def drawn(n: int, shift: float) -> Split:
         x = torch.randn(n, features, generator=generator) + shift
         noisy = x @ direction + torch.randn(n, 3, generator=generator)
         return Split(x, (noisy[:, :1] > 0).float() if task == "binary" else noisy.argmax(1))
 
-    clients = tuple(Client(f"site {c}", split(n, 0.3 * c), split(test + c, 0.3 * c)) for c, n in enumerate(sizes))
+    clients = tuple(Client(f"site {c}", drawn(n, 0.3 * c), drawn(test + c, 0.3 * c)) for c, n in enumerate(sizes))
     return Federation("toy", clients, task, classes=2 if task == "binary" else 3)
 
 
@@ -34,15 +34,15 @@ def sites(fed: Federation, budget: Budget, seed: int, tuning: int = 0) -> list[S
     made = []
     for c, client in enumerate(fed.clients):
         x, y = client.train.x, client.train.y
-        train, held_out = schedule.split(len(x), budget.validation, seed, c)
+        train, held_out = split(len(x), budget.validation, seed, c)
         rounds = [
-            [(x[train[rows]], y[train[rows]]) for rows in schedule.mini_batches(budget, len(train), seed, c, round_)]
+            [(x[train[rows]], y[train[rows]]) for rows in mini_batches(budget, len(train), seed, c, round_)]
             for round_ in range(budget.rounds)
         ]
-        size = schedule.batch_size(budget, len(held_out))
+        size = batch_size(budget, len(held_out))
         val = [(x[rows], y[rows]) for rows in torch.split(held_out, size)]
         after = [
-            [(x[train[rows]], y[train[rows]]) for rows in schedule.mini_batches(tuned, len(train), seed, c, ~round_)]
+            [(x[train[rows]], y[train[rows]]) for rows in mini_batches(tuned, len(train), seed, c, ~round_)]
             for round_ in range(budget.rounds if tuned else 0)
         ]
         keys = [derive("round", seed, c, round_) for round_ in range(budget.rounds)]

@@ -204,14 +204,13 @@ def _record_size(record: dict[str, Any], budget: Budget) -> int:
 
 def _steps(run: RunSpec, root: Path | None) -> list[int]:
     """Return the local steps per round of each training client."""
-    from bench.train.batching.schedule import held_out, local_steps
+    from bench.train.batching.client_data import ClientData
+    from bench.train.batching.schedule import cut
 
-    clients = training.WorkerSettings(root, None).federation(run).clients
-    less = [0 if client.validation else held_out(len(client.train), run.budget.validation) for client in clients]
-    sizes = [max(1, len(client.train) - validated) for client, validated in zip(clients, less, strict=True)]
-    if registry.load("algorithms", run.algorithm["name"]).pooled:
-        sizes = [sum(sizes)]
-    return [local_steps(run.budget, size) for size in sizes]
+    federation = training.WorkerSettings(root, None).federation(run)
+    pooled = registry.load("algorithms", run.algorithm["name"]).pooled
+    counts = ClientData([federation], pooled, [run.seed], run.budget.validation).counts
+    return [int(each) for each in cut(run.budget, counts[0, 0].clamp(min=1)).steps]
 
 
 def _other_steps(steps: int, *, stacked: bool) -> int:

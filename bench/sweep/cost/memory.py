@@ -29,13 +29,16 @@ STACKED_ACTIVATIONS, STACKED_PRODUCTS = 1e5, 3e6
 
 def bytes_needed(run_batch: PlannedBatch, federation: Federation) -> int:
     """Return the bytes that a process needs to train the run batch on data of the size of ``federation``."""
+    import torch
+
     from bench.train.batching import schedule
     from bench.train.driver import STACKED_WEIGHTS
 
     budget, clients = run_batch.runs[0].budget, federation.clients
     try:
         weights, activations = _network(run_batch, federation)
-        batch = schedule.batch_size(budget, max(len(client.train) for client in clients))
+        largest = torch.tensor(max(len(client.train) for client in clients))
+        batch = int(schedule.cut(budget, largest).size)
     except Exception:
         return BASE  # the worker will fail for the same reason and report it
     models = len(run_batch.runs) * len(clients)
@@ -82,9 +85,12 @@ def _activations(module: nn.Module, x: Tensor) -> int:
 
 def _evaluated(client: Client, validation: float) -> int:
     """Return how many samples of a client a stack evaluates at once."""
+    import torch
+
     from bench.train.batching.schedule import held_out
 
-    validated = len(client.validation) if client.validation else held_out(len(client.train), validation)
+    drawn = int(held_out(torch.tensor(len(client.train)), validation))
+    validated = len(client.validation) if client.validation else drawn
     return max(validated, len(client.test) if client.test else 0)
 
 

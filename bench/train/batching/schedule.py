@@ -3,104 +3,127 @@
 A client's samples are split once per seed into training and validation samples. In every round the training samples are
 shuffled and cut into mini-batches. If a round has more local steps than mini-batches, the samples are shuffled again.
 Nothing here depends on hyper-parameters. Source: FENDA-FL, sections 3.3 and 4, and the loaders of its code.
+
+Schedules of many clients are computed as tensors together. Numbers of samples are tensors of any shape.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from bench.rng import derive, permutation
+from bench.rng import keys
+from bench.train.batching.ragged import places, starts
+from bench.train.batching.shuffle import permutations
 from bench.types import Budget, SpecError
 
 
-def split(samples: int, validation: float, seed: int, client: int) -> tuple[Tensor, Tensor]:
-    """Return the rows of training and of validation samples; ``validation`` is the share held out."""
-    validated = held_out(samples, validation)
-    order = permutation(derive("validation", seed, client), samples)
-    return order[validated:].sort().values, order[:validated].sort().values
+def held_out(samples: Tensor, validation: float) -> Tensor:
+    """Return how many samples the share ``validation`` is, rounded down; 0.29 of 100 is 29 despite float rounding."""
+    return (samples.double() * validation + 1e-9).floor().to(torch.int64)
 
 
-def held_out(samples: int, validation: float) -> int:
-    """Return how many samples the share ``validation`` is, rounded down; 0.29 of 100 is 29 despite float rounding.
+def held_out_rows(samples: Tensor, validation: float, seeds: Sequence[int]) -> Tensor:
+    """Return whether each sample is held out for validation: of all seeds and clients (S, C), one after another."""
+    clients = samples.shape[1]
+    drawn = keys("validation", *zip(*((seed, c) for seed in seeds for c in range(clients)), strict=True))
+    order, sizes = permutations(drawn, samples.flatten()), samples.flatten()
+    chosen = places(sizes) < held_out(sizes, validation).repeat_interleave(sizes)
+    return torch.zeros(len(order), dtype=torch.bool).index_put_(
+        (starts(sizes).repeat_interleave(sizes)[chosen] + order[chosen],), torch.tensor(True)
+    )
 
-    Raises :class:`SpecError` if no sample is left.
+
+class Cut(NamedTuple):
+    """Cut of an epoch into mini-batches, for clients with different numbers of training samples."""
+
+    batches: Tensor  # mini-batches in an epoch
+    size: Tensor  # samples in every mini-batch but the last
+    last: Tensor  # samples in the last mini-batch
+    steps: Tensor  # local steps in a round
+
+
+def cut(budget: Budget, samples: Tensor) -> Cut:
+    """Return how the training samples of each client are cut.
+
+    Raises :class:`SpecError` for a client with fewer samples than the budget has mini-batches.
     """
-    validated = math.floor(samples * validation + 1e-9)
-    if validated and validated == samples:
-        raise SpecError(
-            f"validation = {validation!r}: leaves a client with {samples} training samples none; give a smaller share"
-        )
-    return validated
-
-
-def batch_size(budget: Budget, samples: int) -> int:
-    """Return the size of a full mini-batch of a client with ``samples`` training samples."""
     if budget.batches is not None:
-        if samples < budget.batches:
+        if bool((samples < budget.batches).any()):
             raise SpecError(
-                f"batches = {budget.batches}: a client has only {samples} training samples; give at most {samples}"
+                f"batches = {budget.batches}: a client has only {int(samples.min())} training samples; "
+                f"give at most {int(samples.min())}"
             )
-        return samples // budget.batches
-    return samples if budget.batch_size == "full" else min(budget.batch_size, samples)
-
-
-def local_steps(budget: Budget, samples: int) -> int:
-    """Return how many local steps a client takes in one round."""
-    if budget.local_steps is not None:
-        return budget.local_steps
-    assert budget.local_epochs is not None
-    return budget.local_epochs * len(batch_sizes(budget, samples))
+        size = last = samples // budget.batches
+        batches = torch.full_like(samples, budget.batches)
+    else:
+        size = samples if budget.batch_size == "full" else samples.clamp(max=budget.batch_size)
+        batches, rest = samples // size, samples % size
+        keeps = (rest > 0) & (budget.last_batch == "keep")
+        batches = batches + keeps
+        last = torch.where(keeps, rest, size + rest * (budget.last_batch == "merge"))
+    steps = torch.full_like(samples, budget.local_steps or 0)
+    return Cut(batches, size, last, steps if budget.local_epochs is None else budget.local_epochs * batches)
 
 
 def batch_sizes(budget: Budget, samples: int) -> list[int]:
-    """Return the sizes of the mini-batches of one epoch, in order."""
-    size = batch_size(budget, samples)
-    full, rest = divmod(samples, size)
-    if budget.batches is not None:
-        return [size] * budget.batches
-    if not rest or budget.last_batch == "drop":
-        return [size] * full
-    return [*[size] * full, rest] if budget.last_batch == "keep" else [*[size] * (full - 1), size + rest]
+    """Return the sizes of the mini-batches of one epoch of a client, in order."""
+    batches, size, last, _ = (int(each) for each in cut(budget, torch.tensor(samples)))
+    return [size] * (batches - 1) + [last]
 
 
-def mini_batches(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
-    """Return the mini-batches of one round, one per local step, as positions among the client's training samples."""
-    if budget.batches is not None:
-        return _aligned(budget, samples, seed, client, round_)
-    sizes, wanted = batch_sizes(budget, samples), local_steps(budget, samples)
-    batches: list[Tensor] = []
-    epoch = 0
-    while len(batches) < wanted:
-        order = permutation(derive("batches", seed, client, round_, epoch), samples)
-        batches.extend(torch.split(order[: sum(sizes)], sizes))
-        epoch += 1
-    return batches[:wanted]
+def mini_batches(
+    budget: Budget, samples: Tensor, seeds: Sequence[int], clients: Sequence[int], round_: int
+) -> tuple[Tensor, Tensor]:
+    """Return the mini-batches of one round, as positions among each client's training samples, and their sizes.
 
+    ``samples`` (S, C) are the numbers of training samples. Positions are (steps, S, C, largest size), 0 beyond the size
+    of the mini-batch; sizes are (steps, S, C), 0 for steps that a client does not take.
 
-def _aligned(budget: Budget, samples: int, seed: int, client: int, round_: int) -> list[Tensor]:
-    """Return mini-batches of which every client has the same number in an epoch; an epoch may span several rounds.
-
-    With one local step in a round the clients are aggregated after every mini-batch. Source: Global Layers, section 3.
+    With ``budget.batches`` every client has the same number of mini-batches in an epoch, and an epoch may span several
+    rounds. With one local step in a round the clients are aggregated after every mini-batch. Source: Global Layers,
+    section 3.
     """
-    assert budget.batches is not None
-    size, wanted = batch_size(budget, samples), local_steps(budget, samples)
-    batches = []
-    for step in range(round_ * wanted, (round_ + 1) * wanted):
-        epoch, place = divmod(step, budget.batches)
-        order = permutation(derive("aligned batches", seed, client, epoch), samples)
-        batches.append(order[place * size : (place + 1) * size])
-    return batches
+    batches, size, last, steps = cut(budget, samples)
+    aligned = budget.batches is not None
+    begin = round_ * steps if aligned else torch.zeros_like(steps)  # steps taken before, in the first epoch counted
+    epoch = begin // batches
+    epochs = (begin + steps - 1) // batches - epoch + 1
+    # One random order for every epoch of every client.
+    owner = torch.arange(samples.numel()).repeat_interleave(epochs.flatten())
+    number = (epoch.flatten()[owner] + places(epochs)).tolist()
+    pairs = [(seed, client) for seed in seeds for client in clients]
+    of_seed, of_client = zip(*(pairs[each] for each in owner.tolist()), strict=True)
+    words = (number,) if aligned else ([round_] * len(number), number)
+    sizes = samples.flatten()[owner]
+    orders = permutations(keys("aligned batches" if aligned else "batches", of_seed, of_client, *words), sizes)
+    # Each step reads a piece of the order of its epoch.
+    step = torch.arange(int(steps.max()))[:, None, None]
+    place = (begin + step) % batches
+    taken = torch.where(place == batches - 1, last, size) * (step < steps)
+    order = (starts(epochs) + (begin + step) // batches - epoch).clamp(max=len(sizes) - 1)
+    counter = torch.arange(int(taken.max()))
+    inside = counter < taken[..., None]
+    read = torch.where(inside, (starts(sizes)[order] + place * size)[..., None] + counter, 0)
+    return torch.where(inside, orders[read], 0), taken
 
 
-def mean_over_batches(samples: int, size: int) -> Tensor:
-    """Return weights (n,) that turn a sum over samples into the unweighted mean over mini-batches of their mean.
+def mean_over_batches(samples: Tensor, size: Tensor) -> Tensor:
+    """Return weights that turn a sum over samples into the unweighted mean over mini-batches of their mean.
 
-    A short last mini-batch counts as much as a full one. Source: the validation loss of FENDA-FL's code.
+    ``samples`` and ``size`` are numbers of samples and sizes of mini-batches (n,); the weights of all n follow one
+    another. A short last mini-batch counts as much as a full one. Source: the validation loss of FENDA-FL's code.
     """
-    if not samples:
-        return torch.empty(0)
-    sizes = [len(part) for part in torch.split(torch.arange(samples), size)]
-    return torch.cat([torch.full((each,), 1 / (len(sizes) * each)) for each in sizes])
+    size = size.clamp(min=1)
+    batches = -(-samples // size)
+    last = samples - (batches - 1) * size
+    batch = places(samples) // size.repeat_interleave(samples)
+    lengths = torch.where(
+        batch == (batches - 1).repeat_interleave(samples),
+        last.repeat_interleave(samples),
+        size.repeat_interleave(samples),
+    )
+    return (1 / (batches.repeat_interleave(samples) * lengths).double()).to(torch.float32)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from bench.train.batching.schedule import batch_size, local_steps
+from bench.train.batching.schedule import cut
 from bench.types import Budget
 
 
@@ -27,8 +27,9 @@ class Loaders:
 
     def __init__(self, generator: Tensor, training: Sequence[int], validation: Sequence[int], budget: Budget) -> None:
         self._begin = generator
-        self._sizes = [(batch_size(budget, n), n, held_out) for n, held_out in zip(training, validation, strict=True)]
-        self._batches = local_steps(budget, min(training))
+        mini_batch = cut(budget, torch.tensor(training))
+        self._sizes = list(zip(mini_batch.size.tolist(), training, validation, strict=True))
+        self._batches = int(mini_batch.steps.min())
         self._generator, self._epochs = generator, 0
         self._drawn: list[tuple[Tensor, ...]] = []
 

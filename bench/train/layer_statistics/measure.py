@@ -50,9 +50,10 @@ def measure(rounds: Rounds, trained: Trained, h: int, s: int, *, similarity: boo
 
 def _loss(run_batch: RunBatch, s: int, client: int) -> statistics.Loss:
     """Return the training loss of the first mini-batch of the client's last round."""
-    work = run_batch.work(s, client, run_batch.budget.rounds - 1)
-    stored, y = run_batch.samples[s, client][work.batches[0]]
-    x, key = run_batch.model_inputs(stored[None], work.keys[:1])[0], work.keys[0]
+    work = run_batch.work(run_batch.budget.rounds - 1).of([s], torch.tensor([client]))
+    stored, y = run_batch.data.samples[s, client][work.batches()[0]]
+    key = work.keys[0, 0, 0]
+    x = run_batch.model_inputs(stored, key)
     return partial(_batch_loss, run_batch.models[client], run_batch.criterion, x, y, key)
 
 
@@ -67,8 +68,8 @@ def _distances(run_batch: RunBatch, s: int, weights: list[Tensor]) -> Tensor:
     models, clients = run_batch.models, len(weights)
     if clients < 2 or any(model is not models[0] for model in models):
         raise SpecError("layer statistics: representations need at least two clients with the same model")
-    few = [run_batch.splits[s, client][0][: max(1, SAMPLES // clients)] for client in range(clients)]
-    stored = torch.cat([run_batch.samples[s, client][rows][0] for client, rows in enumerate(few)])
+    few = [run_batch.data.splits[0][s, client][: max(1, SAMPLES // clients)] for client in range(clients)]
+    stored = torch.cat([run_batch.data.samples[s, client][rows][0] for client, rows in enumerate(few)])
     inputs = run_batch.model_inputs(stored)
     between = statistics.similarities(models[0], weights, inputs, statistics.angular_procrustes)
     others = ~torch.eye(clients, dtype=torch.bool)

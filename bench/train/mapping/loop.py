@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from bench.train.batching.local_steps import LocalSteps
+from bench.train.batching.samples import Samples
 from bench.train.mapping.mapper import (
     Grid,
     HookOf,
     Index,
-    LocalWork,
     Mapper,
     SampleSource,
     WeightedRows,
@@ -31,9 +32,12 @@ class Loop(Mapper):
 
     path = "loop"
 
-    def __init__(self, sizes: Mapping[str, int], variants: Sequence[int]) -> None:
-        super().__init__(sizes)
+    def __init__(self, sizes: Mapping[str, int], variants: Sequence[int], first: int = 0) -> None:
+        super().__init__(sizes, first)
         self.variants = variants
+
+    def spread(self, axes: str, tree: Any) -> Grid:
+        return {index: pytree.tree_map(lambda leaf: leaf[index], tree) for index in self.indices(axes)}  # noqa: B023
 
     def grid(self, axes: str, make: Callable[..., Any]) -> Grid:
         return {index: make(*index) for index in self.indices(axes)}
@@ -44,28 +48,36 @@ class Loop(Mapper):
 
     def train(
         self, name: str, step: HookOf, axes: Sequence[str], state: Grid, grids: Sequence[Grid],
-        source: SampleSource, work: Mapping[Index, LocalWork],
+        source: SampleSource, work: LocalSteps,
     ) -> Grid:  # fmt: skip
         trained = {}
-        for index in self.indices("HSC"):
-            local_work, fixed = work[index[1:]], self._pick(grids, axes, "HSC", index)
-            # Contiguous, so that one trace serves all mini-batches of a size without a check of strides at every step.
-            before, fixed = pytree.tree_map(own, state[index]), pytree.tree_map(torch.Tensor.contiguous, fixed)
-            leaves: Sequence[Tensor]
-            leaves, structure = pytree.tree_flatten(before)
-            fixed_leaves = pytree.tree_leaves(fixed)
-            steps: dict[int, Captured] = {}  # by size of the mini-batch
-            for number, rows in enumerate(local_work.batches):
-                key, size = local_work.keys[number], len(rows)
-                x, y = source.samples[index[1:]][rows]
-                step_inputs = (source.model_inputs(x, key), y, torch.full((size,), 1 / size), key, torch.tensor(number))
-                if size not in steps:
-                    current = pytree.tree_unflatten(leaves, structure)
-                    steps[size] = self._capture_step(name, step, index, (current, *fixed, *step_inputs))
-                with torch.no_grad():
-                    leaves = steps[size].flat(*leaves, *fixed_leaves, *step_inputs)
-            trained[index] = pytree.tree_unflatten(leaves, structure)
+        for s, c in self.indices("SC"):
+            own_work = work.of([s], self.clients[c : c + 1])
+            batches, keys = own_work.batches(), own_work.keys[:, 0, 0]
+            for h in range(self.sizes["H"]):
+                index = (h, s, c)
+                fixed = self._pick(grids, axes, "HSC", index)
+                # Contiguous, so that one trace serves all mini-batches of a size without a check of strides at every
+                # step.
+                before, fixed = pytree.tree_map(own, state[index]), pytree.tree_map(torch.Tensor.contiguous, fixed)
+                leaves: Sequence[Tensor]
+                leaves, structure = pytree.tree_flatten(before)
+                fixed_leaves = pytree.tree_leaves(fixed)
+                steps: dict[int, Captured] = {}  # by size of the mini-batch
+                for number, (rows, key) in enumerate(zip(batches, keys, strict=True)):
+                    x, y = self._samples(source, s, c)[rows]
+                    size, weight = len(rows), torch.full((len(rows),), 1 / len(rows))
+                    step_inputs = (source.model_inputs(x, key), y, weight, key, torch.tensor(number))
+                    if size not in steps:
+                        current = pytree.tree_unflatten(leaves, structure)
+                        steps[size] = self._capture_step(name, step, index, (current, *fixed, *step_inputs))
+                    with torch.no_grad():
+                        leaves = steps[size].flat(*leaves, *fixed_leaves, *step_inputs)
+                trained[index] = pytree.tree_unflatten(leaves, structure)
         return trained
+
+    def _samples(self, source: SampleSource, s: int, c: int) -> Samples:
+        return source.data.samples[s, self.first + c]
 
     def _capture_step(self, name: str, step: HookOf, index: Index, arguments: Any) -> Captured:
         def ordered(state: Any, *rest: Any) -> Any:
@@ -80,9 +92,9 @@ class Loop(Mapper):
         total = torch.zeros([self.sizes[axis] for axis in "HSC"])
         for index in self.indices("HSC"):
             fixed = self._pick(grids, axes, "HSC", index)
-            rows, weight = weights[index[1:]]
+            rows, weight = (each[index[1], self.first + index[2]] for each in weights)
             for part, share in zip(torch.split(rows, size), torch.split(weight, size), strict=True):
-                x, y = source.samples[index[1:]][part]
+                x, y = self._samples(source, *index[1:])[part]
                 total[index] += self._call("loss", hook, "HSC", index, (*fixed, source.model_inputs(x), y, share))
         return total
 
@@ -99,11 +111,12 @@ class Loop(Mapper):
         return {(s, c): torch.stack([output(h, s, c, x) for h in settings]) for (s, c), x in inputs.items()}
 
     def weighted(self, source: SampleSource, weights: WeightedRows) -> tuple[Grid, Grid, Grid]:
-        inputs, targets = {}, {}
-        for (s, c), (rows, _) in weights.items():
-            x, targets[s, c] = source.samples[s, c][rows]
+        inputs, targets, shares = {}, {}, {}
+        for s, c in self.indices("SC"):
+            rows, shares[s, c] = (each[s, self.first + c] for each in weights)
+            x, targets[s, c] = self._samples(source, s, c)[rows]
             inputs[s, c] = source.model_inputs(x)
-        return inputs, targets, {index: weight for index, (_, weight) in weights.items()}
+        return inputs, targets, shares
 
     def gather(self, grid: Grid) -> Grid:
         def stacked(h: int, s: int) -> Any:

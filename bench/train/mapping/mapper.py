@@ -12,53 +12,64 @@ import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from bench.train.batching.samples import Samples
+from bench.train.batching.client_data import ClientData
+from bench.train.batching.local_steps import LocalSteps
+from bench.train.batching.ragged import Ragged
 from bench.train.trace.capture import Captured
 
 Grid = Any
 Hook = Callable[..., Any]
 HookOf = Callable[[int], Hook]  # from a client's index to its hook: clients whose models differ need different hooks
 Index = tuple[int, ...]
-WeightedRows = Mapping[Index, tuple[Tensor, Tensor]]  # (seed, client) -> rows of its samples, and their weights
+
+
+class WeightedRows(NamedTuple):
+    """Rows of the samples of every (seed, client), and their weights."""
+
+    rows: Ragged
+    weights: Ragged
 
 
 class SampleSource(Protocol):
     """The stored samples of every (seed, client), and their conversion to model inputs."""
 
     @property
-    def samples(self) -> Mapping[Index, Samples]: ...
+    def data(self) -> ClientData: ...
 
     def model_inputs(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
         """Return stored inputs (..., n, features...) as model inputs; with keys (...), augmented for training."""
 
 
-@dataclass(frozen=True)
-class LocalWork:
-    """The local steps of one client in one round."""
-
-    batches: Sequence[Tensor]  # rows of the client's samples, one tensor (b,) per step
-    keys: Tensor  # random key of each step, (steps,)
-
-
 class Mapper(ABC):
-    """Apply hooks along the axes of a run batch; ``sizes`` are the lengths of H, S and C."""
+    """Apply hooks along the axes of a run batch; ``sizes`` are the lengths of H, S and C.
+
+    C counts from client number ``first`` of the run batch, H and S from its first setting and seed.
+    """
 
     path: Literal["stack", "loop"]
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self.sizes = dict(sizes)
+    def __init__(self, sizes: Mapping[str, int], first: int = 0) -> None:
+        self.sizes, self.first = dict(sizes), first
         self._captured: dict[Any, Captured] = {}
 
     def indices(self, axes: str) -> Iterator[Index]:
         """Return all indices along the axes, the last axis varying fastest."""
         return itertools.product(*(range(self.sizes[axis]) for axis in axes))
+
+    @property
+    def clients(self) -> Tensor:
+        """The numbers of the clients, (C,)."""
+        return torch.arange(self.first, self.first + self.sizes["C"])
+
+    @abstractmethod
+    def spread(self, axes: str, tree: Any) -> Grid:
+        """Return the grid of a tree whose leaves have the axes as leading dimensions."""
 
     @abstractmethod
     def grid(self, axes: str, make: Callable[..., Any]) -> Grid:
@@ -74,12 +85,11 @@ class Mapper(ABC):
     @abstractmethod
     def train(
         self, name: str, step: HookOf, axes: Sequence[str], state: Grid, grids: Sequence[Grid],
-        source: SampleSource, work: Mapping[Index, LocalWork],
+        source: SampleSource, work: LocalSteps,
     ) -> Grid:  # fmt: skip
         """Return the states after a round of local steps ``step(state, *grids, x, y, weight, key, number) -> state``.
 
-        ``axes`` are those of each of ``grids``, ``work`` is by (seed, client); ``name`` identifies the kind of step
-        among the traces.
+        ``axes`` are those of each of ``grids``; ``name`` identifies the kind of step among the traces.
         """
 
     @abstractmethod

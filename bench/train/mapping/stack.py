@@ -10,19 +10,18 @@ from torch import Tensor
 from torch.func import vmap
 from torch.utils import _pytree as pytree
 
+from bench.train.batching.groups import FEW, groups
+from bench.train.batching.local_steps import LocalSteps, PackedSteps
 from bench.train.mapping.mapper import (
     Grid,
     Hook,
     HookOf,
     Index,
-    LocalWork,
     Mapper,
     SampleSource,
     WeightedRows,
     in_order,
-    own,
 )
-from bench.train.mapping.packing import PackedWork
 from bench.train.trace.capture import Captured
 
 
@@ -34,6 +33,10 @@ class Stack(Mapper):
 
     path = "stack"
     gathered = 2**26  # bytes of a round's mini-batches that are gathered at a time
+    together = 2**20  # numbers of the clients' states that are trained, or evaluated, at a time
+
+    def spread(self, axes: str, tree: Any) -> Grid:
+        return tree
 
     def grid(self, axes: str, make: Callable[..., Any]) -> Grid:
         trees = [make(*index) for index in self.indices(axes)]
@@ -47,18 +50,29 @@ class Stack(Mapper):
 
     def train(
         self, name: str, step: HookOf, axes: Sequence[str], state: Grid, grids: Sequence[Grid],
-        source: SampleSource, work: Mapping[Index, LocalWork],
+        source: SampleSource, work: LocalSteps,
     ) -> Grid:  # fmt: skip
-        packed = PackedWork.of(self.sizes, source, work)
-        state, fixed = pytree.tree_map(own, state), pytree.tree_map(torch.Tensor.contiguous, tuple(grids))
+        trained = pytree.tree_map(lambda leaf: torch.empty_like(leaf, memory_format=torch.contiguous_format), state)
+        for clients in self._groups(work.samples[self.clients], state):
+            packed = work.of(range(self.sizes["S"]), self.clients[clients])
+            before = pytree.tree_map(lambda leaf: leaf.index_select(2, clients), state)  # noqa: B023
+            after = self._train(name, step, axes, before, self._of(grids, axes, clients), source, packed)
+            pytree.tree_map(lambda all_, own: all_.index_copy_(2, clients, own), trained, after)  # noqa: B023
+        return trained
+
+    def _train(
+        self, name: str, step: HookOf, axes: Sequence[str], state: Grid, grids: Sequence[Grid],
+        source: SampleSource, packed: PackedSteps,
+    ) -> Grid:  # fmt: skip
+        """Train the clients of ``packed``; the grids are theirs, and ``state`` is overwritten."""
         leaves: Sequence[Tensor]
         leaves, structure = pytree.tree_flatten(state)
-        fixed_leaves = pytree.tree_leaves(fixed)
-        for first, x, y in packed.chunks(self.gathered):
+        fixed_leaves = pytree.tree_leaves(grids)
+        for first, x, y in packed.chunks(self.gathered, source.model_inputs):
             for k in range(len(x)):
                 step_inputs = packed.step(first + k, x[k], y[k])
                 if first + k == 0:
-                    captured = self._capture_step(name, step, axes, packed.ragged, (state, *fixed, *step_inputs))
+                    captured = self._capture_step(name, step, axes, packed.ragged, (state, *grids, *step_inputs))
                 with torch.no_grad():
                     leaves = captured.flat(*leaves, *fixed_leaves, *step_inputs)
         return pytree.tree_unflatten(leaves, structure)
@@ -77,35 +91,64 @@ class Stack(Mapper):
         self, hook: HookOf, axes: Sequence[str], grids: Sequence[Grid], source: SampleSource,
         weights: WeightedRows, size: int,
     ) -> Tensor:  # fmt: skip
-        x, y, weight = self.weighted(source, weights)
-        return self.map("loss", hook, [*axes, "SC", "SC", "SC"], *grids, x, y, weight)
+        total = torch.zeros([self.sizes[axis] for axis in "HSC"])
+        lengths = weights.rows.lengths[:, self.clients].amax(0)
+        for clients in self._groups(lengths, grids[-1]):
+            if not bool(lengths[clients].any()):
+                continue  # no samples, whose loss is 0
+            samples, own_grids = self._weighted(source, weights, clients), self._of(grids, axes, clients)
+            total[:, :, clients] = self.map("loss", hook, [*axes, "SC", "SC", "SC"], *own_grids, *samples)
+        return total
 
     def weighted(self, source: SampleSource, weights: WeightedRows) -> tuple[Grid, Grid, Grid]:
-        width = max(len(rows) for rows, _ in weights.values())
+        return self._weighted(source, weights, torch.arange(self.sizes["C"]))
 
-        def padded(s: int, c: int) -> tuple[Tensor, Tensor, Tensor]:
-            rows, weight = weights[s, c]
-            x, y = source.samples[s, c][torch.cat([rows, rows.new_zeros(width - len(rows))])]
-            return source.model_inputs(x), y, torch.cat([weight, weight.new_zeros(width - len(rows))])
-
-        x, y, weight = self.grid("SC", padded)
-        return x, y, weight
+    def _weighted(self, source: SampleSource, weights: WeightedRows, clients: Tensor) -> tuple[Grid, Grid, Grid]:
+        """Return model inputs, targets and weights of some clients."""
+        seeds, clients = range(self.sizes["S"]), self.clients[clients]
+        rows, weight = (each.padded(seeds, clients) for each in weights)
+        x, y = source.data.shelf.read(rows, seeds, clients)
+        return _model_inputs(source, x), y, weight
 
     def outputs(
         self, hook: HookOf, axes: Sequence[str], grids: Sequence[Grid], source: SampleSource,
         inputs: Mapping[Index, Tensor], size: int,
     ) -> dict[Index, Tensor]:  # fmt: skip
-        width = max(len(x) for x in inputs.values())
-        example = next(iter(inputs.values()))
         # Inputs that all seeds share are stacked once.
-        input_axes = "C" if all(x is inputs[0, c] for (_, c), x in inputs.items()) else "SC"
+        shared = all(x is inputs[0, c] for (_, c), x in inputs.items())
+        input_axes, seeds = ("C", range(1)) if shared else ("SC", range(self.sizes["S"]))
+        none = next(iter(inputs.values()))[:0]
+        samples = [[inputs.get((s, c), none) for c in range(self.sizes["C"])] for s in seeds]
+        lengths = torch.tensor([[len(x) for x in row] for row in samples])
+        found: dict[Index, Tensor] = {}
+        for clients in self._groups(lengths.amax(0).clamp(min=1), grids[-1]):
+            numbers, own_lengths = clients.tolist(), lengths[:, clients, None]
+            inside = torch.arange(int(own_lengths.max())) < own_lengths
+            padded = none.new_zeros(*inside.shape, *none.shape[1:])
+            padded[inside] = torch.cat([samples[s][c] for s in seeds for c in numbers])
+            x = _model_inputs(source, padded)
+            own_grids = self._of(grids, axes, clients)
+            output = self.map("outputs", hook, [*axes, input_axes], *own_grids, x[0] if shared else x)
+            for s in range(self.sizes["S"]):
+                for place, c in enumerate(numbers):
+                    if (s, c) in inputs:
+                        found[s, c] = output[:, s, place, : len(inputs[s, c])]
+        return found
 
-        def padded(*index: int) -> Tensor:
-            x = inputs.get((0, *index)[-2:], example[:0])
-            return source.model_inputs(torch.cat([x, x.new_zeros(width - len(x), *x.shape[1:])]))
+    def _groups(self, lengths: Tensor, state: Grid) -> list[Tensor]:
+        """Return the clients, by position, in groups of similar ``lengths`` whose states fit together."""
+        numbers = sum(leaf.numel() for leaf in pytree.tree_leaves(state)) // self.sizes["C"]
+        return groups(lengths, max(FEW, self.together // max(1, numbers)))
 
-        output = self.map("outputs", hook, [*axes, input_axes], *grids, self.grid(input_axes, padded))
-        return {(s, c): output[:, s, c, : len(x)] for (s, c), x in inputs.items()}
+    def _of(self, grids: Sequence[Grid], axes: Sequence[str], clients: Tensor) -> tuple[Grid, ...]:
+        """Return the part of each grid that belongs to some clients, by position."""
+
+        def own(grid: Grid, place: int) -> Grid:
+            if place < 0 or len(clients) == self.sizes["C"]:
+                return pytree.tree_map(torch.Tensor.contiguous, grid)
+            return pytree.tree_map(lambda leaf: leaf.index_select(place, clients), grid)
+
+        return tuple(own(grid, each.find("C")) for grid, each in zip(grids, axes, strict=True))
 
     def gather(self, grid: Grid) -> Grid:
         return grid
@@ -132,6 +175,11 @@ class Stack(Mapper):
 
     def settings(self, grid: Grid, selected: Sequence[int]) -> Grid:
         return pytree.tree_map(lambda leaf: leaf[list(selected)], grid)
+
+
+def _model_inputs(source: SampleSource, x: Tensor) -> Tensor:
+    """Return stored inputs (S, C, n, ...) as model inputs."""
+    return source.model_inputs(x.flatten(0, 2)).unflatten(0, x.shape[:3])
 
 
 def _vmapped(hook: Hook, axes: Sequence[str], over: str) -> Hook:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.train.batching.samples import Samples
+from bench.train.batching.samples import Samples, Shelf
 from bench.types import Client, Split
 
 sizes = st.integers(1, 60)
@@ -35,6 +36,23 @@ def test_rows_of_several_parts_equal_rows_of_their_concatenation(
         x, y = samples[rows.reshape(shape)]
         assert torch.equal(x, joined[0][rows.reshape(shape)])
         assert torch.equal(y, joined[1][rows.reshape(shape)])
+
+
+@pytest.mark.parametrize("limit", [0, 2**30])
+def test_samples_of_many_clients_are_read_together_or_one_by_one(limit: int) -> None:
+    def client(n: int, value: int) -> Samples:
+        x = torch.arange(n).float()[:, None] + 100 * value
+        return Samples([Split(x, x[:, 0].long())], [Split(x[:1], x[:1, 0].long())])
+
+    first, second = [client(5, 0), client(3, 1)], [client(5, 2), client(3, 3)]
+    shelf = Shelf([first, second, first], limit)
+    rows = torch.randint(0, 3, (4, 2, 2, 6))
+    x, y = shelf.read(rows, [2, 1], torch.tensor([1, 0]))
+    for i, samples in enumerate((first, second)):
+        for j, c in enumerate((1, 0)):
+            expected_x, expected_y = samples[c][rows[:, i, j]]
+            assert torch.equal(x[:, i, j], expected_x)
+            assert torch.equal(y[:, i, j], expected_y)
 
 
 def test_mapped_files_are_not_read_as_a_whole(tmp_path: Path) -> None:

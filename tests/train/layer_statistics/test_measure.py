@@ -39,8 +39,8 @@ def test_layers_of_every_client_by_hand() -> None:
     for client in range(3):
         w = found.personal(0, client, "latest")[1]["w"]
         weights.append(w)
-        rows = run_batch.work(0, client, 1).batches[0]  # the first mini-batch of the last round
-        x, y = run_batch.samples[0, client][rows]
+        rows = run_batch.work(1).of([0], torch.tensor([client])).batches()[0]  # the first mini-batch of the last round
+        x, y = run_batch.data.samples[0, client][rows]
 
         def loss(w: torch.Tensor, x: torch.Tensor = x, y: torch.Tensor = y) -> torch.Tensor:
             return torch.nn.functional.binary_cross_entropy(model(w, x).output, y)
@@ -57,8 +57,8 @@ def test_layers_of_every_client_by_hand() -> None:
         )
         assert torch.all((estimate.value - model.layer_sums(exact)).abs() <= 4 * estimate.error + 1e-5)
     [by_client] = traces["dissimilarity"]
-    few = [run_batch.splits[0, client][0][:10] for client in range(3)]
-    x = torch.cat([run_batch.samples[0, client][rows][0] for client, rows in enumerate(few)])
+    few = [run_batch.data.splits[0][0, client][:10] for client in range(3)]
+    x = torch.cat([run_batch.data.samples[0, client][rows][0] for client, rows in enumerate(few)])
     between = statistics.similarities(model, weights, x, statistics.angular_procrustes)
     expected = [[(between[layer, c].sum() - between[layer, c, c]) / 2 for layer in range(3)] for c in range(3)]
     torch.testing.assert_close(torch.tensor(by_client), torch.tensor(expected))
