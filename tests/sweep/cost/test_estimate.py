@@ -62,8 +62,8 @@ class Machine:
 
     def round(self, budget: Budget, runs: int, *, pooled: bool) -> float:
         """Return the seconds of a round: evaluation and steps; a stack takes as long as its slowest client."""
-        training = [samples - math.floor(samples * budget.validation) for samples in SAMPLES]
-        training = [sum(training)] if pooled else training
+        sizes = [sum(SAMPLES)] if pooled else SAMPLES
+        training = [samples - math.floor(samples * budget.validation) for samples in sizes]
         steps = [budget.local_steps or budget.local_epochs * samples for samples in training]
         if self.path == "stack":
             return (0.2 + 0.02 * max(steps)) * (1 + 0.1 * runs)
