@@ -12,8 +12,6 @@ import logging
 import warnings
 from typing import Literal, get_args
 
-from torch.utils.flop_counter import FlopCounterMode
-
 from bench.native.kernel import without_kernels
 from bench.train.mapping.loop import Loop
 from bench.train.mapping.mapper import Mapper
@@ -88,10 +86,7 @@ def _is_quick(run_batch: RunBatch) -> bool:
     with without_kernels():
         rounds = _first_step(run_batch, "loop")
     step = rounds.mapper.longest("train")
-    with FlopCounterMode(display=False) as counter:
-        rounds.trial()
-    arithmetic = counter.get_total_flops()
-    return arithmetic < LAUNCH_BOUND * step.operations and step.written < MEMORY_BOUND * step.operations
+    return step.flops < LAUNCH_BOUND * step.operations and step.written < MEMORY_BOUND * step.operations
 
 
 def _why_not_stacked(run_batch: RunBatch) -> str | None:

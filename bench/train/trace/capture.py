@@ -22,8 +22,9 @@ class Captured:
     """A traced function; call it with arguments of the tree structure, shapes and strides it was traced with.
 
     A function that reads the numbers of its tensors (``item``, ``if x > 0``) is not traced and runs as written.
-    ``operations`` counts the operations of a call, ``written`` the numbers that they write. With ``iterated`` the
-    results are the first argument of the next call, which may overwrite it; the caller must not use it again.
+    ``operations`` counts the operations of a call, ``written`` the numbers that they write, and ``flops`` their
+    floating-point operations. With ``iterated`` the results are the first argument of the next call, which may
+    overwrite it; the caller must not use it again.
     """
 
     def __init__(self, function: Callable[..., Any], *example: Any, iterated: bool = False) -> None:
@@ -35,14 +36,14 @@ class Captured:
             return results
 
         self.flat: Callable[..., Sequence[Tensor]] = flat
-        self.operations, self.written = 1, 0
+        self.operations, self.written, self.flops = 1, 0, 0
         try:
             traced = trace(flat, leaves, iterated)
         except LooksAtNumbersError:
             return
         self.flat = traced.forward
         self.operations = sum(node.op in ("call_function", "call_method") for node in traced.graph.nodes)
-        self.written = traced.meta["written"]
+        self.written, self.flops = traced.meta["written"], traced.meta["flops"]
 
     def __call__(self, *arguments: Any) -> Any:
         leaves = pytree.tree_leaves(arguments)

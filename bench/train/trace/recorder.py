@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from bench.native.kernel import concatenated
 from bench.train.trace.in_place import memory, same, write_over
@@ -73,6 +74,8 @@ class Recorder(TorchDispatchMode):
             if self.values[origin].is_contiguous():
                 named_args = (origin, *named_args[1:])
         node = self.graph.call_function(operation, tuple(named_args), named_kwargs)
+        if (count := flop_registry.get(operation._overloadpacket)) is not None:
+            node.meta["flops"] = count(*args, **kwargs, out_val=result)
         if isinstance(result, Tensor):
             self._name(result, node, varies)
         else:
@@ -97,6 +100,7 @@ class Recorder(TorchDispatchMode):
                 node.op, node.target = "call_method", node.target._opname
         traced = fx.GraphModule(self.root, self.graph)
         traced.meta["written"] = written
+        traced.meta["flops"] = sum(node.meta.get("flops", 0) for node in self.graph.nodes)
         return traced
 
     def _leave_out_concatenations(self) -> None:
