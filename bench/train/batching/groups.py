@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-PADDING = 0.25  # at most this share of a group's work, in addition to it
+PADDING = 0.15  # of the work of a group; short last mini-batches add to it, together at most a quarter of all work
 FEW = 32  # clients that are computed together, however different they are
 
 
