@@ -42,6 +42,7 @@ lint: setup ## check style, types and the import order
 
 bench: setup ## measure speed against plain loops and write results/benchmarks/
 	$(BIN)/python scripts/bench_speed.py
+	$(BIN)/python scripts/client_speed.py
 	$(BIN)/python scripts/bench_sweep.py
 
 reproduce-table: setup ## re-run a table: TABLE=fenda/2-heart (default: quickstart)

@@ -204,3 +204,9 @@ def test_last_batch_is_refused_with_batches() -> None:
         Budget(rounds=1, local_epochs=1, batches=3, last_batch="drop")
     with pytest.raises(SpecError, match="last_batch = 'dropp': did you mean 'drop'"):
         Budget(rounds=1, local_epochs=1, last_batch="dropp")
+
+
+def test_a_share_that_leaves_a_client_without_samples_is_refused() -> None:
+    with pytest.raises(SpecError, match="leaves a client with 5 training samples none; give a smaller share"):
+        _ = clients_of([(50, 3), (5, None)], 1 - 1e-12).counts
+    assert clients_of([(5, 3)], 1 - 1e-12).counts.flatten().tolist() == [5, 5, 3, 3]
