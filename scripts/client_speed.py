@@ -137,9 +137,9 @@ def markdown(lines: Sequence[ClientLine]) -> str:
         "# Many clients",
         "",
         f"Measured in one run of `make bench`: {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, torch {torch.__version__}, 1 thread. SYNTHETIC clients with {SAMPLES} samples "
-        f"of 20 features, mlp with {HIDDEN} hidden units, mini-batches of {BUDGET.batch_size}, one local epoch in a "
-        f"round. Microseconds (CPU time) per local step of one client, with silobench and in the plain loop of "
+        f"Python {platform.python_version()}, torch {torch.__version__}, 1 thread. SYNTHETIC clients with {SAMPLES} "
+        f"samples of 20 features, mlp with {HIDDEN} hidden units, mini-batches of {BUDGET.batch_size}, one local epoch "
+        f"in a round. Microseconds (CPU time) per local step of one client, with silobench and in the plain loop of "
         f"`tests/reference`; `fixed` is the time that does not depend on the number of rounds.",
         "",
         "| algorithm | clients | path | plain loop, µs | silobench, µs | times faster | fixed, s | peak memory, GB |",
