@@ -94,7 +94,7 @@ def _pack(runs: Iterable[RunSpec], sample: int) -> list[PlannedBatch]:
     groups: dict[str, dict[SettingKey, dict[int, RunSpec]]] = {}
     for run in runs:
         setting = tuple(sorted(run.hyperparameters.items()))
-        groups.setdefault(_common(run), {}).setdefault(setting, {})[run.seed] = run
+        groups.setdefault(common_hash(run), {}).setdefault(setting, {})[run.seed] = run
     run_batches = []
     for _, members in sorted(groups.items()):
         together: dict[tuple[int, ...], list[SettingKey]] = {}
@@ -114,7 +114,7 @@ def _pack(runs: Iterable[RunSpec], sample: int) -> list[PlannedBatch]:
     return run_batches
 
 
-def _common(run: RunSpec) -> str:
+def common_hash(run: RunSpec) -> str:
     """Return a hash of everything that the runs of one run batch share; data may differ in options set by the seed."""
     by_seed = run.data["by_seed"]
     options = {name: value for name, value in run.data["options"].items() if name not in by_seed}

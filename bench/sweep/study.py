@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from bench.data.files.locate import downloads_forbidden
 from bench.data.metadata import Metadata, dataset_metadata
 from bench.files import check_writable
+from bench.limits import MAX_CHECKED
 from bench.spec import Choice, StudySpec
 from bench.sweep import noted
 from bench.sweep.check import check_run
-from bench.sweep.plan import PlannedBatch, plan
+from bench.sweep.plan import PlannedBatch, common_hash, plan
 from bench.sweep.runner import Runner
 from bench.sweep.search.draws import STARTUP_TRIALS
 from bench.sweep.search.method import MethodSearch, Records
 from bench.sweep.search.selection import SearchResult
 from bench.sweep.store import DamageError, Store
 from bench.sweep.training import WorkerSettings
-from bench.types import SpecError, content_hash, nearest
+from bench.types import RunSpec, SpecError, content_hash, nearest
 
 Lookup = Callable[[Choice], Metadata]
 
@@ -155,14 +157,32 @@ def check_runs(study: StudySpec, records: Records, root: Path | None = None) -> 
 
 
 def _check_runs(study: StudySpec, asking: Sequence[MethodSearch], records: Records, root: Path | None) -> None:
-    """Check the first missing run of each method against its data; raise :class:`SpecError` naming the method."""
+    """Check the first missing run of each method against its data; raise :class:`SpecError` naming the method.
+
+    Of methods with equal data, algorithm, model and budget the first one is checked.
+    """
+    found: dict[str, tuple[str, RunSpec]] = {}
     for search in (search for search in asking if search.missing(records)):
-        missing = next((run for run in search.asked() if run.hash not in records), None)
+        if missing := next((run for run in search.asked() if run.hash not in records), None):
+            found.setdefault(common_hash(missing), (search.method.name, missing))
+    for method, run in _most_different(list(found.values()), MAX_CHECKED):
         try:
-            if missing is not None:
-                check_run(missing, WorkerSettings(root, None).federation(missing))
+            check_run(run, WorkerSettings(root, None).federation(run))
         except SpecError as error:
-            raise SpecError(f"{study.file}: methods.{search.method.name}: {error}") from None
+            raise SpecError(f"{study.file}: methods.{method}: {error}") from None
+
+
+def _most_different(runs: list[tuple[str, RunSpec]], most: int) -> list[tuple[str, RunSpec]]:
+    """Return at most ``most`` of the runs, those first that are the first with their data set, algorithm and model."""
+    if len(runs) <= most:
+        return runs
+    seen: Counter[tuple[str, ...]] = Counter()
+    ranks = []
+    for _, run in runs:
+        named = (run.data["name"], run.algorithm["name"], run.model["name"], *sorted(run.model["options"]))
+        ranks.append(seen[named])
+        seen[named] += 1
+    return [runs[place] for place in sorted(range(len(runs)), key=ranks.__getitem__)[:most]]
 
 
 def _check_metrics(study: StudySpec, data: str, known: Metadata) -> None:

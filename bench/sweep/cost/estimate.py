@@ -8,7 +8,9 @@ kinds are assumed to cost as much as the most similar timed ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from operator import eq
 from pathlib import Path
 from statistics import fmean
 
@@ -21,7 +23,7 @@ from bench.sweep.cost.calibration import BatchCost
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.sweep.study import check_runs, notes, run_batches
-from bench.types import SpecError
+from bench.types import RunSpec, SpecError, content_hash
 
 SHARE = 0.15
 PATIENCE = 20.0  # seconds
@@ -80,21 +82,19 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyE
     for run_batch in planned:
         kinds.setdefault(calibration.kind(run_batch), []).append(run_batch)
     loading: dict[tuple[str, ...], float] = {}
-    timed: dict[str, BatchCost] = {}
-    costs: dict[str, BatchCost] = {}
+    costs = _Costs(kinds)
     seconds: list[float] = []
-    while name := _next(kinds, timed, start + sum(seconds)):
+    while name := costs.next(start + sum(seconds)):
         run_batch = kinds[name][0]
         data = tuple(training.data_key(run) for run in run_batch.first)
         if data not in loading:
             loading[data] = calibration.loading(run_batch, root)
         try:
-            timed[name] = calibration.cost(run_batch, root)
+            costs.add(name, calibration.cost(run_batch, root))
         except SpecError as error:
             check_runs(study, records, root)  # its message names the method
             raise SpecError(f"{study.file}: {error}") from None
-        costs = {each: timed.get(each) or _similar(each, kinds, timed) for each in kinds}
-        seconds = [costs[each].seconds(run_batch) for each, members in kinds.items() for run_batch in members]
+        seconds = [costs.of(each).seconds(run_batch) for each, members in kinds.items() for run_batch in members]
     # After the timing, which includes the loading of data. Not all methods were timed.
     check_runs(study, records, root)
     return StudyEstimate(
@@ -103,52 +103,75 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyE
         to_train=sum(len(run_batch.runs) for run_batch in planned),
         start=start + sum(loading.values()),
         seconds=tuple(seconds),
-        timed=sum(len(kinds[name]) for name in timed),
-        memory=max((cost.memory for cost in costs.values()), default=0),
-        disk=sum(costs[name].record * len(each.runs) for name, members in kinds.items() for each in members),
+        timed=sum(len(kinds[name]) for name in costs.timed),
+        memory=max((costs.of(name).memory for name in kinds), default=0),
+        disk=sum(costs.of(name).record * len(each.runs) for name, members in kinds.items() for each in members),
         missing=(),
         notes=tuple(notes(study)),
     )
 
 
-def _next(kinds: Kinds, timed: Mapping[str, BatchCost], seconds: float) -> str | None:
-    """Return the kind to time next; None if enough is known of a study that takes about ``seconds`` seconds."""
+class _Costs:
+    """The costs of kinds of run batches: those that were timed, and for the others the mean of the most similar ones.
 
-    def closest(name: str) -> tuple[bool, int]:
-        return max((_similarity(name, other, kinds) for other in timed), default=(False, 0))
+    ``nearest`` has these for each kind. Both are updated with each timed kind, so that the time is linear in kinds.
+    """
 
-    def priority(name: str) -> tuple[tuple[bool, int], int]:
-        run, runs = kinds[name][0].runs[0], sum(len(run_batch.runs) for run_batch in kinds[name])
-        return closest(name), -runs * run.budget.rounds
+    def __init__(self, kinds: Kinds) -> None:
+        self.timed: dict[str, BatchCost] = {}
+        self.nearest: dict[str, tuple[str, ...]] = dict.fromkeys(kinds, ())
+        self._similarity: dict[str, tuple[bool, int]] = dict.fromkeys(kinds, (False, 0))
+        self._parts = {name: _parts(members[0].runs[0]) for name, members in kinds.items()}
+        self._rounds = {
+            name: sum(len(run_batch.runs) for run_batch in members) * members[0].runs[0].budget.rounds
+            for name, members in kinds.items()
+        }
+        self._mean = cache(self._mean_of)
 
-    left = [name for name in kinds if name not in timed]
-    if not left:
-        return None
-    name = min(left, key=priority)
-    took = [cost.took for cost in timed.values()]
-    known, _ = closest(name)
-    return None if known and sum(took) + fmean(took) > min(PATIENCE, SHARE * seconds) else name
+    def next(self, seconds: float) -> str | None:
+        """Return the kind to time next; None if enough is known of a study that takes about ``seconds`` seconds."""
+        left = [name for name in self.nearest if name not in self.timed]
+        if not left:
+            return None
+        name = min(left, key=lambda name: (self._similarity[name], -self._rounds[name]))
+        took = [cost.took for cost in self.timed.values()]
+        known, _ = self._similarity[name]
+        return None if known and sum(took) + fmean(took) > min(PATIENCE, SHARE * seconds) else name
+
+    def add(self, name: str, cost: BatchCost) -> None:
+        """Add the cost of a kind that was timed."""
+        self.timed[name] = cost
+        for other, parts in self._parts.items():
+            similarity = _similarity(parts, self._parts[name])
+            if similarity > self._similarity[other] or not self.nearest[other]:
+                self._similarity[other], self.nearest[other] = similarity, (name,)
+            elif similarity == self._similarity[other]:
+                self.nearest[other] += (name,)
+
+    def of(self, name: str) -> BatchCost:
+        """Return the cost of a kind; some kind must have been timed."""
+        return self.timed.get(name) or self._mean(self.nearest[name])
+
+    def _mean_of(self, names: tuple[str, ...]) -> BatchCost:
+        costs = [self.timed[name] for name in names]
+        shares = [costs[0].rounds / cost.rounds for cost in costs]  # convert to the rounds of the first
+        return replace(
+            costs[0],
+            once=fmean(cost.once for cost in costs),
+            shared=fmean(cost.shared * share for cost, share in zip(costs, shares, strict=True)),
+            each=fmean(cost.each * share for cost, share in zip(costs, shares, strict=True)),
+        )
 
 
-def _similar(name: str, kinds: Kinds, timed: Mapping[str, BatchCost]) -> BatchCost:
-    """Return the mean cost of the timed kinds that are most similar to a kind that was not timed."""
-    similarity = {other: _similarity(name, other, kinds) for other in timed}
-    nearest = [cost for other, cost in timed.items() if similarity[other] == max(similarity.values())]
-    shares = [nearest[0].rounds / cost.rounds for cost in nearest]  # convert to the rounds of the first
-    return replace(
-        nearest[0],
-        once=fmean(cost.once for cost in nearest),
-        shared=fmean(cost.shared * share for cost, share in zip(nearest, shares, strict=True)),
-        each=fmean(cost.each * share for cost, share in zip(nearest, shares, strict=True)),
-    )
+def _parts(run: RunSpec) -> tuple[str, ...]:
+    """Return data set and model by name, then the model, the algorithm and a round's budget, as text."""
+    a_round = asdict(replace(run.budget, rounds=1))
+    return run.data["name"], run.model["name"], *map(content_hash, (run.model, run.algorithm, a_round))
 
 
-def _similarity(one: str, other: str, kinds: Kinds) -> tuple[bool, int]:
+def _similarity(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[bool, int]:
     """Return whether two kinds train the same model on the same data set, and how many other parts are equal."""
-    mine, theirs = kinds[one][0].runs[0], kinds[other][0].runs[0]
-    named = (theirs.data["name"], theirs.model["name"]) == (mine.data["name"], mine.model["name"])
-    a_round = replace(theirs.budget, rounds=1) == replace(mine.budget, rounds=1)
-    return named, sum((theirs.model == mine.model, theirs.algorithm == mine.algorithm, a_round))
+    return one[:2] == other[:2], sum(map(eq, one[2:], other[2:]))
 
 
 def _missing(study: StudySpec, root: Path | None) -> tuple[MissingFiles, ...]:
