@@ -10,7 +10,7 @@ from pandas.api.types import is_numeric_dtype
 from sklearn.preprocessing import StandardScaler
 
 from bench.data.readers.tables import numbers, place
-from bench.limits import MAX_LEVELS
+from bench.limits import MAX_COLUMNS, MAX_LEVELS
 from bench.types import DataError
 
 # The name of each site, and the positions of its training and test rows.
@@ -24,14 +24,19 @@ def features(table: pd.DataFrame, sites: Sites, categorical: Sequence[str], *, f
     raise :class:`DataError`, as do all other bad cells, with file, row and column.
     """
     training = np.concatenate([train for _, train, _ in sites])
-    blocks = [np.empty((len(table), 0))]
-    for name in table:
-        column = table[name]
-        if name in categorical or _holds_words(column):
-            blocks.append(_one_hot(column, training, fill))
-        else:
-            blocks.append(_standardised(column, sites, fill))
-    return np.column_stack(blocks).astype(np.float32)
+    named = set(categorical)
+    worded = {
+        name: _one_hot(column, training, fill)
+        for name, column in table.items()
+        if name in named or _holds_words(column)
+    }
+    rest = [name for name in table if name not in worded]
+    width = len(rest) + sum(block.shape[1] for block in worded.values())
+    if width > MAX_COLUMNS:
+        raise DataError(f"{width:,} columns with a column for every word, expected at most {MAX_COLUMNS:,}; drop some")
+    measured = dict(zip(rest, _standardised(table[rest], sites, fill).T, strict=True))
+    blocks = (worded[name] if name in worded else measured[name] for name in table)
+    return np.column_stack([np.empty((len(table), 0)), *blocks]).astype(np.float32)
 
 
 def classes(column: pd.Series) -> tuple[np.ndarray, list[object]]:
@@ -93,16 +98,24 @@ def _one_hot(column: pd.Series, training: np.ndarray, fill: bool) -> np.ndarray:
     return found[:, None] == np.array(levels, dtype=str)
 
 
-def _standardised(column: pd.Series, sites: Sites, fill: bool) -> np.ndarray:
-    """(n, 1): minus the mean, over the standard deviation (n) of the site's training rows; constants become 0."""
-    values = numbers(column, missing=fill)[:, None]
+def _standardised(table: pd.DataFrame, sites: Sites, fill: bool) -> np.ndarray:
+    """(n, d): minus the mean, over the standard deviation (n) of the site's training rows; constants become 0.
+
+    Columns are contiguous, so that sums over rows are rounded as those of a single column.
+    """
+    values = np.empty(table.shape, order="F")
+    for number, (_, column) in enumerate(table.items()):
+        values[:, number] = numbers(column, missing=fill)
     scaled = np.empty_like(values)
     for site, train, test in sites:
-        if np.isnan(values[train]).all():
+        own = np.asfortranarray(values[train])
+        if (empty := np.isnan(own).all(axis=0)).any():
+            name = table.columns[empty.argmax()]
             raise DataError(
-                f'column "{column.name}": site {site!r} has no value in its training rows; drop the column or the site'
+                f'column "{name}": site {site!r} has no value in its training rows; drop the column or the site'
             )
-        scaler = StandardScaler().fit(values[train])
-        for rows in (train, test):
-            scaled[rows] = np.nan_to_num(scaler.transform(values[rows]))  # missing values become the mean, 0
+        if own.shape[1]:
+            scaler = StandardScaler().fit(own)
+            for rows in (train, test):
+                scaled[rows] = np.nan_to_num(scaler.transform(values[rows]))  # missing values become the mean, 0
     return scaled

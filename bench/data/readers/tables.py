@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.limits import MAX_TABLE_BYTES
+from bench.limits import MAX_COLUMNS, MAX_TABLE_BYTES
 from bench.optional import optional
 from bench.types import DataError, nearest
 
@@ -78,7 +78,9 @@ def numbers(column: pd.Series, *, missing: bool = False) -> np.ndarray:
     Raises :class:`DataError` with the first cell that is not a number.
     """
     values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    bad = ~(np.abs(values) < MAX_NUMBER) & ~(missing & column.isna().to_numpy())
+    bad = ~(np.abs(values) < MAX_NUMBER)
+    if missing:
+        bad &= ~column.isna().to_numpy()
     if bad.any():
         row = bad.argmax()
         raise DataError(f"{place(column, row)}: {_found(column, row)}, expected a number below {MAX_NUMBER:g}")
@@ -137,6 +139,7 @@ def _header(file: Path) -> list[str]:
 
 
 def _distinct(names: list[str], file: Path) -> list[str]:
+    _refuse_wide(len(names), file)
     seen = set()
     for number, name in enumerate(names, start=1):
         if not name:
@@ -147,9 +150,17 @@ def _distinct(names: list[str], file: Path) -> list[str]:
     return names
 
 
+def _refuse_wide(columns: int, file: Path) -> None:
+    if columns > MAX_COLUMNS:
+        raise DataError(f"{file}: has {columns:,} columns, expected at most {MAX_COLUMNS:,}; remove some")
+
+
 def _read_parquet(file: Path) -> pd.DataFrame:
     optional("pyarrow", "parquet")
+    from pyarrow import parquet
+
     try:
+        _refuse_wide(len(parquet.read_schema(file)), file)
         frame = pd.read_parquet(file, engine="pyarrow")
     except (OSError, ValueError) as error:  # these include pyarrow's errors
         raise DataError(f"{file}: is not a correct parquet file ({str(error).splitlines()[0]})") from None
