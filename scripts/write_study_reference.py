@@ -7,6 +7,7 @@ bench/spec/sections/ and in :class:`bench.types.Budget`.
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticUndefined
 
+from bench import limits
 from bench.spec.sections import joint, keys, study, tables
 from bench.spec.sections.figures import FIGURES, CurveRow, Figure
 from bench.types import Budget
@@ -108,7 +110,30 @@ With several data sets (`[[data]]`), every method runs on each of them. Tables a
 placeholder names the data set, its label is added to their `id` and `title`.
 
 An error names the file, the key as it is written there, and what was expected.
+
+## Limits
+
+More than this is refused with one line. Larger studies are a likely mistake; divide them into several files.
+
+| what | at most |
+|---|---|
+| size of a file | {MAX_STUDY_BYTES:,} bytes |
+| tables and lists inside each other | {MAX_DEPTH} |
+| a name: key, id, label, profile | {MAX_NAME} characters; ids and profiles: letters, digits, `-` and `_` |
+| any other text | {MAX_TEXT:,} characters |
+| whole numbers | 64 bits; {MAX_COUNT:,} in budgets and sizes of models |
+| ends of a range | 1e30 on both sides of zero |
+| methods, times data sets | {MAX_METHODS:,}, planned within a minute |
+| seeds | {MAX_SEEDS:,} |
+| settings of a grid; drawn by a search | {MAX_SETTINGS:,}; {MAX_TRIALS:,} |
+| runs of a study | {MAX_STUDY_RUNS:,} |
+| rows of all tables and figures | {MAX_ROWS:,} |
+
+Before training, the models of all methods are built to check them against the data; of more than {MAX_CHECKED:,}
+different combinations of data, algorithm, model and budget, the {MAX_CHECKED:,} that differ most.
 """
+NAMED = {name: value for name, value in vars(limits).items() if name.startswith("MAX_")}
+LIMIT = re.compile(r"\{(MAX_\w+)(?::,)?\}")
 CHOICES = {keys.Choice: "name, or table", list[keys.Choice]: "name, table, or list of both"}
 TYPES = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "value"}
 
@@ -116,7 +141,7 @@ TYPES = {str: "text", int: "whole number", float: "number", bool: "true or false
 def page() -> str:
     """Return the text of the page."""
     parts = [
-        INTRODUCTION,
+        LIMIT.sub(lambda found: f"{NAMED[found[1]]:,}", INTRODUCTION),
         *_section("Top level", "", study.StudySection),
         *_budget(),
         *_section("`[defaults]`", "", study.DefaultsSection),
