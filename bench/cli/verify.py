@@ -27,7 +27,10 @@ def verify(
     ] = PUBLISHED,
     tolerance: Annotated[
         float,
-        typer.Option(help="Let two means differ by this much; the default is what other processors may change.", min=0),
+        typer.Option(
+            help="Let two means differ by this much; the default is measured, see results/benchmarks/processors.md.",
+            min=0,
+        ),
     ] = TOLERANCE,
     data: DataOption = None,
     json: JsonOption = False,

@@ -39,8 +39,7 @@ def sweep(folder: Path, seeds: list[int], *options: str, **variables: str) -> di
     """Train a small study in another process into ``folder``/runs; return all records of the store."""
     (folder / "study.toml").write_text(STUDY.format(seeds=seeds))
     command = [sys.executable, "-m", "bench", "sweep", "study.toml", "--store", "runs", "--out", "tables", *options]
-    settings = {name: value for name, value in os.environ.items() if name != "ATEN_CPU_CAPABILITY"}
-    settings |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
     subprocess.run(command, cwd=folder, env=settings, check=True, capture_output=True)
     return Store(folder / "runs").records()
 
