@@ -119,7 +119,8 @@ def build_run_batch(
 def _check_run_batch(run_batch: RunBatch, name: str) -> None:
     """Raise :class:`SpecError` where the algorithm cannot train these models on these samples."""
     algorithm, exchanges, federation = run_batch.algorithm, run_batch.exchanges, run_batch.federation
-    if algorithm.validates and not bool(run_batch.data.counts[1].any()):
+    _, validation = run_batch.data.counts  # also refuses a client whose samples would all be held out
+    if algorithm.validates and not bool(validation.any()):
         raise SpecError(f"{name} needs validation samples: set validation above 0")
     if len({exchange.size for exchange in exchanges}) > 1:
         raise SpecError(f"{name}: the shared part of the model differs in size between clients of {federation.name}")

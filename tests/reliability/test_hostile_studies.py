@@ -163,9 +163,7 @@ def test_15_5_ten_thousand_methods_are_planned(silobench, tmp_path, monkeypatch)
     (tmp_path / "study.toml").write_text(STUDY.partition("[methods")[0] + methods)
     begun = time.process_time()
     status, out, err = silobench("plan", "study.toml")
-    ended = resource.getrusage(resource.RUSAGE_SELF)
-    print(
-        f"\n15.5: {MAX_METHODS:,} methods planned in {ended.ru_utime - begun.ru_utime:.0f} s of processor time (< 60)"
-    )
+    took = time.process_time() - begun
+    print(f"\n15.5: {MAX_METHODS:,} methods planned in {took:.0f} s of processor time")
     assert (status, err) == (0, "")
     assert "runs         10,000" in out
