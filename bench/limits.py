@@ -17,7 +17,7 @@ MAX_SEEDS = 10_000
 MAX_TRIALS = 10_000  # settings that one search draws
 MAX_SETTINGS = 1_000_000  # of one grid
 MAX_STUDY_RUNS = 1_000_000  # at a hundred runs a second a larger study would take three hours
-MAX_CHECKED = 1_000  # different models, algorithms and budgets that are built to check them before training
+MAX_CHECKED = 500  # different models, algorithms and budgets that are built to check them before training
 MAX_ROWS = 100_000  # of all tables and figures of a study
 
 # Users' own data
