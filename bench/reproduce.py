@@ -53,8 +53,8 @@ def reproduce(
         if kind == "tables" and name in claimed():
             _print_findings(name)
             return True
-        hint = f"{nearest(name, [*known, *joined])}; see `silobench list {kind}`"
-        raise SpecError(f"unknown {kind[:-1]} {name!r}: {hint}")
+        hint = nearest(name, [*known, *joined])
+        raise SpecError(f"unknown {kind[:-1]} {name!r} (see `silobench list {kind}`): {hint}")
     from bench.rebuild.inputs import joint_columns
     from bench.report import publish
 

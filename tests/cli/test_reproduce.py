@@ -23,11 +23,11 @@ def test_the_number_of_a_table_stands_for_all_of_its_parts(silobench):
     [
         (
             ["reproduce-table", "fenda/2-hart"],
-            "error: unknown table 'fenda/2-hart': did you mean 'fenda/2-heart'?\n",
+            "error: unknown table 'fenda/2-hart' (see `silobench list tables`): did you mean 'fenda/2-heart'?\n",
         ),
         (
             ["reproduce-figure", "fenda/3-hart"],
-            "error: unknown figure 'fenda/3-hart': did you mean 'fenda/3-heart'?\n",
+            "error: unknown figure 'fenda/3-hart' (see `silobench list figures`): did you mean 'fenda/3-heart'?\n",
         ),
         (["sweep", "none.toml"], "error: none.toml: No such file or directory; give the path of a study file\n"),
     ],
@@ -46,5 +46,5 @@ def test_quickstart_is_what_reproduce_table_makes_unless_told(silobench, monkeyp
 def test_an_unknown_figure_is_answered_with_some_known_ones(silobench):
     status, _, err = silobench("reproduce-figure", "x")
     assert status == 2
-    assert err.startswith("error: unknown figure 'x': known: apple/")
+    assert err.startswith("error: unknown figure 'x' (see `silobench list figures`): known: apple/")
     assert err.endswith(" more\n")
