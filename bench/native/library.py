@@ -66,21 +66,26 @@ def load(source: Path) -> tuple[ctypes.CDLL, str]:
                 library.write_bytes(content)
             return ctypes.CDLL(str(library)), hashlib.sha256(content).hexdigest()
     except OSError as error:
-        raise UnusableError("the library cannot be loaded", " ".join(str(error).split())) from error
+        detail = f"{error.filename}: {error.strerror}" if error.filename else " ".join(str(error).split())
+        raise UnusableError("the library cannot be loaded", detail) from error
 
 
 def _checked(file: Path) -> bytes | None:
     """Return the library in a file of the cache; None if there is none or it is damaged."""
     try:
         _refuse_foreign(file.parent, file.parent.stat())
-        opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+        with open(file, "rb", opener=_open_itself) as stream:
+            _refuse_foreign(file, os.fstat(stream.fileno()))
+            content = stream.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    with os.fdopen(opened, "rb") as stream:
-        _refuse_foreign(file, os.fstat(opened))
-        content = stream.read()
     library, checksum = content[:-DIGEST], content[-DIGEST:]
     return library if _checksum(file, library) == checksum else None
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, but follow no link and wait for no writer of a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _checksum(file: Path, library: bytes) -> bytes:
@@ -117,7 +122,7 @@ def _output(command: list[str]) -> str:
     except OSError as error:
         raise UnusableError("the compiler fails", f"{command[0]}: {error.strerror}") from error
     except subprocess.CalledProcessError as error:
-        lines = error.stderr.decode(errors="replace").splitlines() or [str(error)]
+        lines = error.stderr.decode(errors="replace").splitlines() or [f"exit status {error.returncode}"]
         detail = next((line for line in lines if "error" in line), lines[0])
         raise UnusableError("the compiler fails", f"{command[0]}: {detail}") from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,7 +69,7 @@ def test_a_blank_compiler_is_the_default(source: Path, monkeypatch: pytest.Monke
 
 def test_a_failing_compiler_is_an_error(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "false")
-    with pytest.raises(UnusableError, match=r"^the compiler fails \(false: .*exit status 1"):
+    with pytest.raises(UnusableError, match=r"^the compiler fails \(false: exit status 1\)$"):
         load(source)
 
 
@@ -76,3 +78,27 @@ def test_what_does_not_compile_leaves_nothing(source: Path) -> None:
     with pytest.raises(UnusableError, match=r"^the compiler fails \(cc: .*kernel\.c:1:.* error: "):
         load(source)
     assert made() == []
+
+
+def test_a_pipe_in_the_place_of_a_library_is_replaced(source: Path) -> None:
+    load(source)
+    (library,) = made()
+    library.unlink()
+    os.mkfifo(library)
+    assert answer(source) == 42
+    assert library.is_file()
+
+
+@pytest.mark.parametrize(
+    ("put", "reason"),
+    [(Path.mkdir, "Is a directory"), (lambda place: place.symlink_to("/dev/null"), "symbolic links")],
+)
+def test_a_folder_or_link_in_the_place_of_a_library_is_named(
+    source: Path, put: Callable[[Path], None], reason: str
+) -> None:
+    load(source)
+    (library,) = made()
+    library.unlink()
+    put(library)
+    with pytest.raises(UnusableError, match=rf"^the library cannot be loaded \({library}: .*{reason}\)$"):
+        load(source)
