@@ -24,7 +24,7 @@ Task = Literal["binary", "multiclass", "segmentation"]
 KNOWN_SHOWN = 12  # names in a hint
 CHECKPOINTS = ("latest", "global", "local")
 # Keys of a budget that were added after records existed. A default is left out of the record, so that hashes stay.
-LATER_KEYS = ("draws", "last_batch")
+LATER_KEYS = ("draws", "last_batch", "schedule")
 
 
 class SilobenchError(Exception):
@@ -243,6 +243,11 @@ class Budget:
         "before. Batch-norm cannot train on a mini-batch of one sample.",
         default="keep",
     )
+    schedule: Literal["constant", "step", "exponential", "cosine"] = described(
+        "Schedule of the learning rate, see below; its options are hyper-parameters. Without the option `lr_decay`, an "
+        "exponential schedule is constant.",
+        default="exponential",
+    )
 
     def __post_init__(self) -> None:
         optional = ("local_steps", "local_epochs", "batches")
@@ -261,6 +266,7 @@ class Budget:
             ("evaluate", ("aggregated", "trained")),
             ("draws", ("keyed", "torch")),
             ("last_batch", ("keep", "drop", "merge")),
+            ("schedule", ("constant", "step", "exponential", "cosine")),
         ):
             if (value := getattr(self, key)) not in known:
                 raise SpecError(f"{key} = {value!r}: {nearest(value, known)}")

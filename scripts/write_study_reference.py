@@ -134,6 +134,24 @@ different combinations of data, algorithm, model and budget, the {MAX_CHECKED:,}
 """
 NAMED = {name: value for name, value in vars(limits).items() if name.startswith("MAX_")}
 LIMIT = re.compile(r"\{(MAX_\w+)(?::,)?\}")
+SCHEDULES = """\
+### Schedules of the learning rate
+
+A schedule multiplies every learning rate of the clients by f(r): lr_r = lr f(r) in round r, counted from 0, of R
+rounds. The learning rate is the same in all local steps of a round. Learning rates of the server do not change.
+
+| `schedule` | f(r) | hyper-parameters | defaults |
+|---|---|---|---|
+| `"constant"` | 1 | | |
+| `"step"` | lr_decay^floor(r / decay_every) | `lr_decay`, `decay_every` (rounds) | 0.1, 10 |
+| `"exponential"` | lr_decay^r | `lr_decay` | constant |
+| `"cosine"` | lr_final + (1 - lr_final) (1 + cos(pi r / R)) / 2 | `lr_final` (a share of lr) | 0 |
+| every one | the above times min(1, (r + 1) / warmup) | `warmup` (rounds) | no warm-up |
+
+The hyper-parameters are given and searched like any other, in `fixed`, `grid` or `range`; `grid."budget.schedule"`
+tries several schedules. To search options that only some schedules have, write one method for each schedule. Successive
+halving shortens runs, so it refuses the cosine schedule.
+"""
 CHOICES = {keys.Choice: "name, or table", list[keys.Choice]: "name, table, or list of both"}
 TYPES = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "value"}
 
@@ -196,6 +214,7 @@ def _budget() -> Iterator[str]:
     text = "Exactly one of `local_steps` and `local_epochs` is needed. A method's `budget` has the same keys."
     yield f"## `[budget]`\n\nLength and kind of training. {text}\n"
     yield _table(rows)
+    yield SCHEDULES
 
 
 def _table(rows: list[tuple[str, str, str, str]]) -> str:

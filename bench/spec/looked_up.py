@@ -119,7 +119,7 @@ def _of_budget(where: Where, message: str) -> StudyError:
 
 def _check_values(where: Where, section: MethodSection, method: Method) -> None:
     """Refuse names that the method does not have or that are given twice, and values that no run can have."""
-    numbers = settings.known(method.algorithm.name, method.budget.optimizer)
+    numbers = settings.known(method.algorithm.name, method.budget.optimizer, method.budget.schedule)
     seen: dict[str, str] = {}
     for place, name, values in _given(section):
         at = (*where, place, name)
@@ -156,8 +156,8 @@ def _check_value(where: Where, name: str, value: Any, method: Method, numbers: M
     part, dot, option = name.partition(".")
     if not dot:
         if name not in numbers:
-            what = f"{method.algorithm.name} with {method.budget.optimizer} has no hyper-parameter {name!r}"
-            raise StudyError(where, f"{what}: {nearest(name, numbers)}")
+            budget = method.budget
+            raise StudyError(where, settings.unknown(method.algorithm.name, budget.optimizer, budget.schedule, name))
         _check_allowed(where, numbers[name], value)
     elif part not in PARTS:
         raise StudyError(where, f"unknown part {part!r}: {nearest(part, PARTS)}")
@@ -188,6 +188,9 @@ def _check_search(where: Where, section: MethodSection, method: Method) -> None:
     if search.first is not None and search.first >= method.budget.rounds and method.axes:
         what = f"expected fewer than the {method.budget.rounds} rounds of the budget, got {search.first}"
         raise StudyError((*where, "search", "first"), what)
+    if search.kind == "halving" and method.axes and method.budget.schedule == "cosine":
+        what = "the cosine schedule depends on the number of rounds, which halving shortens; use another schedule"
+        raise StudyError((*where, "budget", "schedule"), what)
     if method.tried > 1 and not method.budget.validation and "budget.validation" not in {**method.axes, **method.fixed}:
         what = f"0 leaves no samples to select one of {method.tried} settings by"
         raise StudyError((*where, "budget", "validation"), what)

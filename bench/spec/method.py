@@ -73,7 +73,7 @@ class Method:
     @property
     def numbers(self) -> dict[str, float]:
         """The hyper-parameters of a method with one setting, including defaults."""
-        return settings.resolve(self.algorithm.name, self.budget.optimizer, self.fixed)
+        return settings.resolve(self.algorithm.name, self.budget.optimizer, self.fixed, self.budget.schedule)
 
     def data_of(self, seed: int) -> Choice:
         """Return the data set of the run with this seed."""

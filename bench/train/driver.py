@@ -225,5 +225,7 @@ def _check(rungs: Sequence[int], reduction: int, run_batch: RunBatch) -> None:
         )
     if reduction < 2:
         raise SpecError(f"reduction = {reduction}: expected a whole number of at least 2")
+    if run_batch.budget.schedule == "cosine":
+        raise SpecError("rungs: the cosine schedule depends on the number of rounds; use another schedule")
     if not bool(run_batch.data.counts[1].any()):
         raise SpecError("rungs: settings are dropped by validation loss; set validation above 0")

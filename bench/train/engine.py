@@ -125,7 +125,7 @@ def prepare(
     seeds = checked_seeds(seeds, budget)
     federations = [federation] * len(seeds) if isinstance(federation, Federation) else list(federation)
     check_alike(federations, seeds)
-    resolved = [resolve(algorithm, budget.optimizer, setting) for setting in settings]
+    resolved = [resolve(algorithm, budget.optimizer, setting, budget.schedule) for setting in settings]
     if not resolved:
         raise SpecError("empty grid: give every hyper-parameter at least one value")
     for name in federations[0].metrics:

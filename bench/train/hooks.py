@@ -13,6 +13,7 @@ from bench.algorithms.base import Algorithm, Optimizer, Site
 from bench.rng import keys
 from bench.train.batching import schedule
 from bench.train.mapping.mapper import Grid, Hook, HookOf, Mapper
+from bench.train.optim import schedules
 from bench.train.optim.optimizers import OPTIMIZERS, Restarted
 from bench.train.run_batch import RunBatch
 
@@ -100,12 +101,13 @@ class SiteHooks:
         model = self.run_batch.models[c]
         trained = torch.arange(model.size) < model.trainable
         own = {k: v for k, v in hyper.items() if k not in names}
-        lr, lr_decay = own.pop("lr"), own.pop("lr_decay", None)
-        restarts = self.run_batch.budget.optimizer_state == "reset"
+        lr, budget = own.pop("lr"), self.run_batch.budget
+        options = {name: own.pop(name) for name in schedules.OPTIONS if name in own}
+        restarts = budget.optimizer_state == "reset"
 
         def optimizer_at(lr: Any, decays: Tensor | None = None) -> Optimizer:
-            lr = lr if lr_decay is None else lr * lr_decay ** step_context["round"]
-            kept = OPTIMIZERS[self.run_batch.budget.optimizer](lr, **own, decays=decays)
+            lr = schedules.scheduled(lr, budget.schedule, options, step_context["round"], budget.rounds)
+            kept = OPTIMIZERS[budget.optimizer](lr, **own, decays=decays)
             return Restarted(kept, step_context["step"] == 0) if restarts else kept
 
         decays = None if model.trainable == model.size else trained.to(torch.float32)

@@ -27,6 +27,7 @@ rounds = 2
 local_epochs = 1
 batch_size = "full"
 optimizer = "{optimizer}"
+schedule = "step"
 [methods.{algorithm}]
 model = {{ name = "mlp", hidden = 5 }}
 fixed = {{ lr = 1e-5 }}

@@ -32,6 +32,18 @@ def test_settings_are_the_product_in_the_order_of_the_file(write):
     assert all(setting["lr"] == 1 for setting in far.grid)
 
 
+def test_schedules_of_the_learning_rate_and_their_options_are_searched(write):
+    names = '"budget.schedule" = ["constant", "cosine"]'
+    named = spec.read(write(changed("grid.lr = [0.1, 0.01]", f"grid = {{ {names}, warmup = [1, 5] }}")))
+    method = named.methods["fedavg"]
+    found = [(each.budget.schedule, each.numbers.get("lr_final"), each.numbers["warmup"]) for each in
+             map(method.at, method.grid)]  # fmt: skip
+    assert found == [("constant", None, 1), ("constant", None, 5), ("cosine", 0, 1), ("cosine", 0, 5)]
+    drawn = 'range.decay_every = { low = 1, high = 9, whole = true }\nsearch = { kind = "random", trials = 3 }'
+    study = spec.read(write(changed("grid.lr = [0.1, 0.01]", f'budget.schedule = "step"\n{drawn}')))
+    assert study.methods["fedavg"].tried == 3
+
+
 def test_method_without_a_grid_has_one_setting(write):
     study = spec.read(write(changed("grid.lr = [0.1, 0.01]\n", "")))
     assert study.methods["fedavg"].grid == ({},)

@@ -116,6 +116,26 @@ BAD = {
     "unknown hyper-parameter": ("grid.lr", "grid.lrr", "fedavg with adamw has no hyper-parameter 'lrr': did you mean"),
     "hyper-parameter of another": ("grid.lr", "grid.mu", "fedavg with adamw has no hyper-parameter 'mu'"),
     "momentum with adamw": ("grid.lr", "grid.momentum", "fedavg with adamw has no hyper-parameter 'momentum'"),
+    "option of another schedule": (
+        "fixed.lr = 1",
+        "fixed.lr = 1\nfixed.lr_final = 0.1",
+        "methods.far.fixed.lr_final: fedprox with adamw has no hyper-parameter 'lr_final'",
+    ),
+    "option that its schedule does not have": (
+        'batch_size = "full" }',
+        'batch_size = "full", schedule = "cosine" }\nfixed.lr_decay = 0.5',
+        "methods.far.fixed.lr_decay: fedprox with adamw and schedule 'cosine' has no hyper-parameter 'lr_decay'",
+    ),
+    "unknown schedule": (
+        "rounds = 15",
+        'rounds = 15\nschedule = "linear"',
+        "budget.schedule: unknown value 'linear': known: constant,",
+    ),
+    "cosine with halving": (
+        "grid.lr = [0.1, 0.01]",
+        'grid.lr = [0.1, 0.01]\nbudget.schedule = "cosine"\nsearch = { kind = "halving", trials = 4, first = 1 }',
+        "methods.fedavg.budget.schedule: the cosine schedule depends on the number of rounds, which halving shortens",
+    ),
     "empty grid": ("mu = [1, 2, 3]", "mu = []", "methods.far.grid.mu: empty; give at least one"),
     "value twice": ("mu = [1, 2, 3]", "mu = [1, 2, 1.0]", "methods.far.grid.mu: 1.0 is given twice"),
     "value NaN": ("mu = [1, 2, 3]", "mu = [nan]", "methods.far.grid.mu[0]: expected a finite number"),
