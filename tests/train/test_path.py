@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bench.train import engine
 from bench.train import path as execution_path
-from bench.types import Budget, SpecError
+from bench.types import Budget, Client, Federation, SpecError, Split
 from tests.train.toy import federation
 
 BUDGET = Budget(rounds=1, local_steps=1, batch_size=4)
@@ -106,3 +106,43 @@ class Attentive(nn.Module):
 def test_attention_is_stacked_without_warnings_of_torch(recwarn: pytest.WarningsRecorder) -> None:
     assert paths(Attentive()) == {"stack"}
     assert [str(each.message) for each in recwarn] == []
+
+
+TRANSFORMER = {"norm": "affine", "gate": False, "input_norm": False}
+PERFCL = {"dropout": 0.3, "global_hidden": None, "head_hidden": [], "hidden": 5}
+
+
+# The paths of the published records, by the form of their data.
+@pytest.mark.parametrize(("shape", "classes", "samples", "algorithm", "model", "options", "budget", "path"), [
+    ((1, 28, 28), 10, 320, "fedavg", "apple_cnn", {}, {"batch_size": 256}, "loop"),
+    ((1, 28, 28), 10, 320, "fedfomo", "apple_cnn", {}, {"batch_size": 256}, "loop"),
+    ((1, 28, 28), 10, 160, "fedavg", "player_fmnist", {}, {"batch_size": 128}, "loop"),
+    ((11,), 7, 5970, "global_layers", "gl_transformer",
+     {"norm": "affine", "d_global": 11, "gate": True, "input_norm": True},
+     {"batches": 10, "optimizer": "adamw"}, "loop"),
+    ((31,), 2, 230, "global_layers", "gl_transformer", TRANSFORMER | {"d_global": 8},
+     {"batches": 5, "optimizer": "adamw"}, "loop"),
+    ((31,), 2, 230, "local", "gl_transformer", TRANSFORMER | {"d_global": 8},
+     {"batches": 5, "optimizer": "adamw"}, "loop"),
+    ((13,), 2, 85, "fedavg", "logistic", {}, {"batch_size": 4, "optimizer": "adamw"}, "stack"),
+    ((13,), 2, 85, "scaffold", "logistic", {}, {"batch_size": 4}, "stack"),
+    ((13,), 2, 85, "apfl", "mlp", {"dropout": 0.3, "hidden": 5}, {"batch_size": 4, "optimizer": "adamw"}, "stack"),
+    ((13,), 2, 85, "perfcl", "parallel_mlp", PERFCL, {"batch_size": 4, "optimizer": "adamw"}, "stack"),
+    ((10,), 5, 85, "player_fl", "player_heart", {}, {"batch_size": 32}, "stack"),
+    ((10,), 5, 85, "pfedla", "player_heart", {}, {"batch_size": 32}, "stack"),
+])  # fmt: skip
+def test_models_of_published_studies_keep_their_paths(
+    shape: tuple[int, ...], classes: int, samples: int, algorithm: str, model: str, options: dict[str, Any],
+    budget: dict[str, Any], path: str,
+) -> None:  # fmt: skip
+    def split() -> Split:
+        y = torch.arange(samples) % classes
+        return Split(torch.rand(samples, *shape), y if classes > 2 else y[:, None].float())
+
+    clients = tuple(Client(str(c), split()) for c in range(4))
+    task = "multiclass" if classes > 2 else "binary"
+    run_batch = engine.prepare(
+        Federation("toy", clients, task, classes=classes), algorithm=algorithm, model=model, model_options=options,
+        settings=[{}], seeds=[0, 1], budget=Budget(rounds=1, local_steps=1, **budget),
+    )  # fmt: skip
+    assert execution_path.select_path(run_batch, "auto") == path

@@ -92,10 +92,10 @@ class PackedSteps:
         """Whether clients take different numbers of steps."""
         return not bool(self.active.all())
 
-    def batches(self) -> list[Tensor]:
-        """Return the rows of every mini-batch of the only seed and client."""
-        sizes = self.sizes[:, 0, 0].tolist()
-        return [rows[:size] for rows, size in zip(self.rows[:, 0, 0], sizes, strict=True)]
+    def batches(self, place: int = 0) -> list[Tensor]:
+        """Return the rows of the mini-batches of the client at ``place``, with the first seed."""
+        sizes = [size for size in self.sizes[:, 0, place].tolist() if size]
+        return [rows[:size] for rows, size in zip(self.rows[:, 0, place], sizes, strict=False)]
 
     def chunks(self, limit: int, model_inputs: ModelInputs) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield the first step, inputs and targets of as many consecutive steps as fit into ``limit`` bytes."""

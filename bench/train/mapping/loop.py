@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from bench.train.batching.groups import FEW, groups
 from bench.train.batching.local_steps import LocalSteps
 from bench.train.batching.samples import Samples
 from bench.train.mapping.mapper import (
@@ -51,9 +52,7 @@ class Loop(Mapper):
         source: SampleSource, work: LocalSteps,
     ) -> Grid:  # fmt: skip
         trained = {}
-        for s, c in self.indices("SC"):
-            own_work = work.of([s], self.clients[c : c + 1])
-            batches, keys = own_work.batches(), own_work.keys[:, 0, 0]
+        for s, c, batches, keys in self._by_client(work):
             for h in range(self.sizes["H"]):
                 index = (h, s, c)
                 fixed = self._pick(grids, axes, "HSC", index)
@@ -64,7 +63,7 @@ class Loop(Mapper):
                 leaves, structure = pytree.tree_flatten(before)
                 fixed_leaves = pytree.tree_leaves(fixed)
                 steps: dict[int, Captured] = {}  # by size of the mini-batch
-                for number, (rows, key) in enumerate(zip(batches, keys, strict=True)):
+                for number, (rows, key) in enumerate(zip(batches, keys, strict=False)):
                     x, y = self._samples(source, s, c)[rows]
                     size, weight = len(rows), torch.full((len(rows),), 1 / len(rows))
                     step_inputs = (source.model_inputs(x, key), y, weight, key, torch.tensor(number))
@@ -75,6 +74,14 @@ class Loop(Mapper):
                         leaves = steps[size].flat(*leaves, *fixed_leaves, *step_inputs)
                 trained[index] = pytree.tree_unflatten(leaves, structure)
         return trained
+
+    def _by_client(self, work: LocalSteps) -> Iterator[tuple[int, int, list[Tensor], Tensor]]:
+        """Yield seed, client, mini-batches and keys of all steps, drawn for FEW clients at once."""
+        for s in range(self.sizes["S"]):
+            for clients in groups(work.samples[self.clients], FEW):
+                packed = work.of([s], self.clients[clients])
+                for place, c in enumerate(clients.tolist()):
+                    yield s, c, packed.batches(place), packed.keys[:, 0, place]
 
     def _samples(self, source: SampleSource, s: int, c: int) -> Samples:
         return source.data.samples[s, self.first + c]
