@@ -49,6 +49,11 @@ class Recorder(TorchDispatchMode):
         for number, argument in enumerate(arguments):
             self._name(argument, self.graph.placeholder(f"argument_{number}"), varies=True)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Say that torch need not keep its compiler out of the recorder; it would import the compiler for that."""
+        return False
+
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         named_args, named_kwargs = pytree.tree_map_only(Tensor, self.node, (args, kwargs))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -333,3 +335,15 @@ def test_parts_that_change_are_joined_first() -> None:
         return [AdamW(lr=0.1).step(state[0], gradient, AdamW().init(state[0]))[0] + first.sum()]
 
     assert_goes_on(step, fresh((10,), seed=0), torch.ones(5))
+
+
+def test_tracing_does_not_import_the_compiler_of_torch() -> None:
+    """It takes a second of every command that only checks a study; the derivatives of training import it anyway."""
+    program = """
+import sys, torch
+from bench.train.trace.capture import Captured
+Captured(lambda x: x * torch.arange(3), torch.ones(3))(torch.ones(3))
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
