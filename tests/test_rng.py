@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import vmap
 
-from bench.rng import bits, derive, happens, permutation, uniform
+from bench.rng import bits, derive, happens, keys, permutation, uniform
 from bench.train import engine
 from bench.train.path import ExecutionPath
 from bench.types import Budget
@@ -67,12 +67,18 @@ def test_purposes_have_keys_of_their_own() -> None:
     assert derive("batches", 0, 1, 2) == 1542752954848290187  # as drawn by every published record
 
 
+@given(words=st.lists(st.tuples(st.integers(), st.integers(-9, 9)), min_size=1, max_size=6))
+def test_keys_of_many_draws_are_those_of_each(words: list[tuple[int, int]]) -> None:
+    columns = zip(*words, strict=True)
+    assert keys("batches", *columns).tolist() == [derive("batches", *each) for each in words]
+
+
 def test_draws_do_not_depend_on_packing() -> None:
-    keys = torch.tensor([derive("key", i) for i in range(6)])
-    packed = vmap(vmap(lambda key: happens(0.4, key, (5, 3))))(keys.view(2, 3))
-    alone = torch.stack([happens(0.4, key, (5, 3)) for key in keys])
+    drawn = keys("key", range(6))
+    packed = vmap(vmap(lambda key: happens(0.4, key, (5, 3))))(drawn.view(2, 3))
+    alone = torch.stack([happens(0.4, key, (5, 3)) for key in drawn])
     assert torch.equal(packed.view(6, 5, 3), alone)
-    longer = happens(0.4, keys[0], (9, 3))
+    longer = happens(0.4, drawn[0], (9, 3))
     assert torch.equal(longer[:5], alone[0])
 
 
