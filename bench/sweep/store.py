@@ -167,11 +167,15 @@ def _read(file: Path) -> list[Record]:
             what = "damaged" if number <= len(lines) else "truncated"
             shown = found[:64].decode(errors="replace")
             raise DataError(f"{file}, line {number}: {what}, its sha256 is {expected}, written {shown!r}; {remedy}")
-        record = from_json(line)
-        while record["format"] in UPGRADES:
-            record = UPGRADES[record["format"]](record)
-        if record["format"] != FORMAT:
-            newer = f"format {record['format']}, this version reads up to {FORMAT}"
+        try:
+            record = from_json(line)
+            while record["format"] in UPGRADES:
+                record = UPGRADES[record["format"]](record)
+            found_format, _ = record["format"], record["run"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{file}, line {number}: is not a record; {remedy}") from error
+        if found_format != FORMAT:
+            newer = f"format {found_format}, this version reads up to {FORMAT}"
             raise DataError(f"{file}, line {number}: {newer}; update silobench, or {remedy}")
         records.append(record)
     name = batch_name([record["run"] for record in records])

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.sweep.plan import batch_name
-from bench.sweep.store import FORMAT, Store
+from bench.sweep.store import FORMAT, Store, encode
 from bench.types import DataError, SilobenchError
 
 # Four runs of FENDA-FL's study, one per line, as the first release of silobench wrote them.
@@ -181,6 +181,14 @@ def test_damaged_costs_are_left_out(store):
 def test_records_of_a_later_format_are_refused(store):
     store.write([record("a", format=FORMAT + 1)], seconds=1)
     with pytest.raises(DataError, match=rf"line 1: format {FORMAT + 1}, this version reads up to {FORMAT}; update"):
+        store.records()
+
+
+@pytest.mark.parametrize("forged", [{}, {"format": FORMAT}, {"format": []}, {"format": 1, "run": "a", "spec": []}])
+def test_a_forged_line_with_the_right_checksum_is_refused(store, forged):
+    file = store.write([record("a")], seconds=1)
+    file.write_text(f"{encode(forged)}\n")
+    with pytest.raises(DataError, match="line 1: is not a record; delete"):
         store.records()
 
 
