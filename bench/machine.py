@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import sys
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -41,4 +42,9 @@ def recall(folder: str, what: Any) -> Any:
 
 def _question(what: Any) -> dict[str, Any]:
     c = [*compiler(), shutil.which(compiler()[0])]
-    return {"machine": [platform.node(), name(), c, sys.version, version("torch"), __version__], "what": what}
+    return {"machine": [platform.node(), name(), c, sys.version, _torch(), __version__], "what": what}
+
+
+@cache
+def _torch() -> str:
+    return version("torch")

@@ -21,6 +21,11 @@ def printable(text: str) -> str:
     return _SUSPECT.sub(lambda match: match[0] if match[0] == "\t" else _escape(match[0]), text)
 
 
+def printable_line(text: str) -> str:
+    """Return :func:`printable` text in one line, with ``\\n`` in place of each line feed."""
+    return printable(text).replace("\n", "\\n")
+
+
 def without_unprintable(text: str) -> str:
     """Return ``text`` with a space in place of each unprintable character; line feeds stay."""
     return _SUSPECT.sub(lambda match: " " if _escape(match[0]) != match[0] else match[0], text)
@@ -38,14 +43,15 @@ def one_line(text: str) -> str:
 def csv_text(frame: pd.DataFrame) -> str:
     """Return ``frame`` as csv without its index.
 
-    A text that starts like a formula and is no number gets an apostrophe in front, column names included.
+    Unprintable characters become escapes: a carriage return would begin a row, and its text a cell. A text that starts
+    like a formula and is no number gets an apostrophe in front. Both hold for the names of columns, too.
     """
     import pandas as pd
 
-    safe = frame.rename(columns=_no_formula)
+    safe = frame.rename(columns=_cell)
     for place, kind in enumerate(frame.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
-            values = [_no_formula(value) for value in frame.iloc[:, place]]
+            values = [_cell(value) for value in frame.iloc[:, place]]
             safe.isetitem(place, pd.Series(values, index=frame.index, dtype=object))
     return safe.to_csv(index=False, lineterminator="\n")
 
@@ -57,8 +63,10 @@ def _escape(letter: str) -> str:
     return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
 
 
-def _no_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) and not _is_number(value) else value
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return f"'{printable(value)}" if value.startswith(FORMULA) and not _is_number(value) else printable(value)
 
 
 def _is_number(text: str) -> bool:

@@ -160,10 +160,11 @@ def shrunk(part: str, batches: Batches) -> tuple[np.ndarray, np.ndarray]:
         arrays["x"][:] = images.resize(x, SIZE)
 
     arrays = cache.prepared(
-        OTHER if batches.origin == OTHER else "cifar10",
+        "cifar10",
         inputs=batches.files,
         code=[Path(module.__file__ or "") for module in (cifar, images)],
         layout={"x": ((count, 3, SIZE, SIZE), "uint8"), "y": ((count,), "int64")},
         fill=fill,
+        options={"published": batches.origin != OTHER},
     )
     return arrays["x"], arrays["y"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.safe_text import UNPRINTABLE, csv_text, one_line, printable, without_unprintable
+from bench.safe_text import UNPRINTABLE, csv_text, one_line, printable, printable_line, without_unprintable
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt.exe\u2066\u200b\u2028\x7f\udcff\U000e0041"
 
@@ -41,6 +41,15 @@ def test_texts_that_start_like_formulas_get_an_apostrophe_and_numbers_do_not():
     assert lines[0] == "'=name,n,x"
     cells = [line.split(",")[0] for line in lines[1:]]
     assert cells == ["'=1+1", "'+x", "'-2+3", "'@a", "'\ta", "-0.5", "+1e-3", "-inf", "'-", "a=1", "", ""]
+
+
+def test_a_text_with_a_carriage_return_stays_in_its_cell():
+    text = csv_text(pd.DataFrame({"a\r=1": ["b\r=1", "=c\r=1", "d\n=1"]}))
+    assert text == 'a\\u000d=1\nb\\u000d=1\n\'=c\\u000d=1\n"d\n=1"\n'
+
+
+def test_a_printable_line_is_one_line():
+    assert printable_line("a\x1b[2J\nb\r\u2028c") == "a\\u001b[2J\\nb\\u000d\\u2028c"
 
 
 def test_a_table_without_such_texts_is_written_as_pandas_writes_it():

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bench.safe_text import printable_line
+
 
 def aligned(rows: Iterable[Sequence[str]], numbers_from: int | None = None) -> list[str]:
-    """Return rows as lines with aligned columns; columns from ``numbers_from`` on are right-aligned."""
-    rows = list(rows)
+    """Return rows as printable lines with aligned columns; columns from ``numbers_from`` on are right-aligned."""
+    rows = [[printable_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=False)]
 
     def line(row: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from bench.cli.options import INTERRUPTED, PIPE_CLOSED, WRONG_USAGE
 from bench.cli.terminal import printable_output
 from bench.cli.verify import verify
 from bench.limits import MAX_MESSAGE
-from bench.safe_text import printable
+from bench.safe_text import printable_line
 from bench.types import SilobenchError, nearest
 
 PACKAGE = Path(__file__).parents[1]
@@ -149,7 +149,7 @@ def _exit(message: str, status: int) -> NoReturn:
 
 def shortened(message: str) -> str:
     """Return a message as one line, shortened in the middle if it is long."""
-    line, half = printable(message).replace("\n", "\\n"), MAX_MESSAGE // 2
+    line, half = printable_line(message), MAX_MESSAGE // 2
     return line if len(line) <= MAX_MESSAGE else f"{line[: half - 5]} ... {line[5 - half :]}"
 
 

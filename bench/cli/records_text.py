@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench.cli.format import aligned, batches, brief, count, duration, exact, number
-from bench.sweep.summaries import environment
 from bench.types import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def of_run(record: Mapping[str, Any]) -> Iterator[str]:
     """Yield a complete record line by line."""
+    from bench.sweep.summaries import environment
+
     spec, versions, floats, diverged = (record[key] for key in ("spec", "versions", "communication", "diverged"))
     state = record["status"]
     if diverged:

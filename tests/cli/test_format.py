@@ -31,4 +31,5 @@ def test_numbers_are_short_or_exact():
 def test_columns_are_aligned_numbers_to_the_right():
     assert text.aligned([["a", "1"], ["bcd", "23"]]) == ["a    1", "bcd  23"]
     assert text.aligned([["a", "1"], ["bcd", "23"]], numbers_from=1) == ["a     1", "bcd  23"]
+    assert text.aligned([["a\x1b\n", "1"], ["b", "23"]]) == ["a\\u001b\\n  1", "b          23"]
     assert text.aligned([]) == []

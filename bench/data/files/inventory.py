@@ -58,7 +58,10 @@ def _raw(file: RawFile, root: Path | None, prepare: str) -> FileStatus:
     own, cached = find(file.path, root), cache_folder() / file.path
     place = own or cached
     if not place.is_file():
-        return FileStatus(file.path, "absent", file.identity)
+        other = at_hand(file, root)
+        if other is None or other in unpacked_folders(file):
+            return FileStatus(file.path, "absent", file.identity)
+        return FileStatus(str(other), "unpinned", "no checksum is published")
     if deviation := file.deviation(place):
         return FileStatus(str(place), "damaged", f"{deviation}; {'delete it and ' if own else ''}{prepare}")
     return FileStatus(str(place), "intact", file.identity)

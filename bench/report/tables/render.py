@@ -15,13 +15,13 @@ from bench.report.scores import HEADINGS
 from bench.report.tables import latex
 from bench.report.tables.cell_text import Shown, digits, shown, summary
 from bench.report.tables.table import Table
-from bench.safe_text import csv_text, one_line
+from bench.safe_text import csv_text, one_line, printable_line
 
 FORMS = ("md", "csv", "tex", "html")
 
 
 def render(table: Table) -> str:
-    """Return the table as aligned plain text, one line per cell, followed by its footnotes."""
+    """Return the table as aligned printable text, one line per cell, followed by its footnotes."""
     heads: tuple[str, ...] = ("Method", "Checkpoint", "Ours", "Normal ±", "Printed", "Difference", "Verdict")
     names = {"all": summary(table)} | {str(number): name for number, name in enumerate(table.clients)}
     lines: list[tuple[str, ...]] = [
@@ -30,7 +30,9 @@ def render(table: Table) -> str:
     if table.spec.columns == "clients":
         heads = (*heads[:2], table.spec.block.removesuffix("s").capitalize(), *heads[2:])
         lines = [(*line[:2], names[cell.client], *line[2:]) for line, cell in zip(lines, table.shown, strict=True)]
-    columns = [column for column in zip(heads, *lines, strict=True) if any(column[1:])]
+    columns = [
+        [printable_line(word) for word in column] for column in zip(heads, *lines, strict=True) if any(column[1:])
+    ]
     widths = [max(map(len, column)) for column in columns]
     text = [
         "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
@@ -102,5 +104,8 @@ def templates() -> jinja2.Environment:
 
 
 def _markdown(text: str) -> str:
-    """Return ``text`` as Markdown that shows it: no markup, no HTML, and no image, which would be loaded."""
-    return re.sub(r"([\\|*<>`\[])", r"\\\1", one_line(text))
+    """Return ``text`` as Markdown that shows it: no markup, no HTML, and no image, which would be loaded.
+
+    An underscore between letters or digits is no markup.
+    """
+    return re.sub(r"([\\|*<>`\[$~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", one_line(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,14 @@ def test_files_are_compared_with_their_checksum(folder: Path):
     (status, _) = inventory.examine("toy", folder)
     assert status.state == "damaged"
     assert status.detail.endswith("; delete it and run `silobench data prepare toy`")
+
+
+def test_an_alternative_to_a_file_with_a_checksum_is_unpinned(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    file = replace(CHECKED, alternatives=("toy/unpacked",))
+    monkeypatch.setattr(cards, "read", lambda name: Card(name, "", files=(file,)))
+    assert states(folder) == [("checked.csv", "absent")]
+    (folder / "toy" / "unpacked").mkdir(parents=True)
+    assert states(folder) == [("unpacked", "unpinned")]
 
 
 def test_a_damaged_download_needs_no_deletion_by_hand(folder: Path):

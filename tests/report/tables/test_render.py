@@ -3,9 +3,11 @@ from __future__ import annotations
 import csv
 import os
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 
 from bench.files import write_whole
 from bench.report.tables.build import build
@@ -129,6 +131,14 @@ def test_markdown_rows_all_have_the_columns_of_the_head(table):
     assert rows[0] == "| Method | Server (global) | Local |"
     assert {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {5}
     assert rows[3] == r"| FENDA-FL | – | 0.895 ± 0.064\*<br>printed 0.815 ± 0.002\*<br>+0.080, same side |"
+
+
+@pytest.mark.parametrize("title", ["$x$ ~~y~~ &copy; _z_ a_b", "**a** `b` [c](d) <e> f | g \\ _", "_a_b_ __c__ $$d$$"])
+def test_markdown_shows_titles_as_they_are(chosen, title):
+    text = document(build(SPEC.model_copy(update={"title": title}), chosen), "md")
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    assert page.splitlines()[0] == f"<h2>{escape(title)}</h2>"
+    assert "$" not in re.sub(r"\\.", "", text)  # GitHub shows mathematics between dollar signs
 
 
 def test_latex_is_escaped_and_every_row_fills_the_tabular(table):
