@@ -51,7 +51,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     more = f" and {len(known) - KNOWN_SHOWN} more" if len(known) > KNOWN_SHOWN else ""
-    return f"known: {', '.join(known[:KNOWN_SHOWN])}{more}"
+    return f"expected one of {', '.join(known[:KNOWN_SHOWN])}{more}"
 
 
 def position(place: Sequence[int]) -> str:

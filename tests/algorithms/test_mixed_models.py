@@ -105,7 +105,7 @@ def test_options_equal_their_reference_loops(name: str, options: dict[str, Any],
     ("name", "option", "message"),
     [
         ("apple", {"scheduler": "cosin"}, "scheduler = 'cosin': did you mean 'cosine'"),
-        ("apple", {"selection": "best"}, "selection = 'best': known: paper, uniform"),
+        ("apple", {"selection": "best"}, "selection = 'best': expected one of paper, uniform"),
         ("apfl", {"mixes": "logits"}, "mixes = 'logits'"),
         ("fedfomo", {"budget": 0}, "budget = 0: expected a whole number of at least 1, or none"),
         ("apple", {"budget": 1.5}, "budget = 1.5"),

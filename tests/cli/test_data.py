@@ -115,7 +115,7 @@ def test_prepare_says_what_it_found(data, own_files: Path):
         ("normalisation", "error: 'normalisation': expected name=value\n"),
         ("normalization=pooled", "error: data set 'fed_heart_disease' has no option 'normalization': did you mean "
          "'normalisation'?\n"),
-        ("normalisation=7", "error: normalisation = 7: known: as_published_central, centre, pooled\n"),
+        ("normalisation=7", "error: normalisation = 7: expected one of as_published_central, centre, pooled\n"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_one_line(data, option: str, expected: str):

@@ -218,7 +218,7 @@ def test_filters_keep_the_runs_that_were_set_so(silobench, store, records, filte
     [
         (["--algorithm", "fedproxx"], "no run has algorithm = 'fedproxx': did you mean 'fedprox'?"),
         (["--data", "digit"], "no run has data = 'digit': did you mean 'digits'?"),
-        (["--status", "done"], "no run has status = 'done': known: diverged, finished"),
+        (["--status", "done"], "no run has status = 'done': expected one of diverged, finished"),
         (["--where", "model.hiden=5"], "no run has a setting 'model.hiden': did you mean 'model.hidden'?"),
         (["--where", "lr"], "'lr': expected name=value"),
         (["--store", "elsewhere"], "elsewhere: no such store; name the folder of records with --store"),

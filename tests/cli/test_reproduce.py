@@ -46,5 +46,5 @@ def test_quickstart_is_what_reproduce_table_makes_unless_told(silobench, monkeyp
 def test_an_unknown_figure_is_answered_with_some_known_ones(silobench):
     status, _, err = silobench("reproduce-figure", "x")
     assert status == 2
-    assert err.startswith("error: unknown figure 'x' (see `silobench list figures`): known: apple/")
+    assert err.startswith("error: unknown figure 'x' (see `silobench list figures`): expected one of apple/")
     assert err.endswith(" more\n")

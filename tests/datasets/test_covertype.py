@@ -248,7 +248,7 @@ def test_class_that_training_rows_lack_is_refused():
     ("options", "message"),
     [
         ({"source": "prepare"}, "source = 'prepare': did you mean 'prepared'"),
-        ({"labels": "all"}, "labels = 'all': known: own, union"),
+        ({"labels": "all"}, "labels = 'all': expected one of own, union"),
         ({"normalisation": "pool"}, "normalisation = 'pool': did you mean 'pooled'"),
     ],
 )

@@ -186,7 +186,7 @@ def test_own_features_are_three_hundred(monkeypatch: pytest.MonkeyPatch):
     ("name", "options", "message"),
     [
         ("gemini_mortality", {"source": "file"}, "source = 'file': did you mean 'files'"),
-        ("gemini_delirium", {"source": "real"}, "source = 'real': known: files, synthetic"),
+        ("gemini_delirium", {"source": "real"}, "source = 'real': expected one of files, synthetic"),
         ("gemini_delirium", {"features": "owm"}, "features = 'owm': did you mean 'own'"),
         ("gemini_delirium", {"width": 19}, "width = 19: expected a whole number from 20 to 9000"),
         ("gemini_delirium", {"width": "40"}, "width = '40': expected a whole number"),

@@ -32,7 +32,7 @@ def test_columns_come_in_the_order_asked_for_and_words_as_codes(tmp_path: Path):
         ("2.5", "x", r"file\.csv, row 2, column .a.: found 'x', expected a number below 1e\+30$"),
         ("2.5", "", r"file\.csv, row 2, column .a.: found nothing, expected a number"),
         ("2.5", "-inf", r"file\.csv, row 2, column .a.: found -inf, expected a number"),
-        ("a,b", "a,B", r"file\.csv: there is no column 'b': known: B, a$"),
+        ("a,b", "a,B", r"file\.csv: there is no column 'b': expected one of B, a$"),
         ("a,b", "a,b,c", r"file\.csv: unexpected column 'c', expected b, a$"),
         ("a,b", "a,a", r"file\.csv: has more than one column 'a'"),
         ("1,yes", "1", r"file\.csv, row 1, column .b.: found nothing"),

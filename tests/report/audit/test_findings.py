@@ -456,7 +456,7 @@ def test_long_findings_are_cut_short_unless_asked_for(paper):
         ('kind = "above"', 'kind = "abov"', r"claims\.first\.kind = 'abov': did you mean 'above'\?"),
         ("than =", "then =", r"claims\.first: (than is missing|kind 'above' has no key 'then': did you mean 'than'\?)"),
         ('note = "a note"', 'at_most = 3', r"kind 'above' has no key 'at_most': did you mean 'at_least'\?"),
-        ('{ method = "A" }', '{ method = "C" }', r"nothing is printed with method = 'C' in method C: known: A, B"),
+        ('{ method = "A" }', '{ method = "C" }', r"nothing is printed with method = 'C' in method C: expected one of A, B"),
         ('{ method = "A" }', '{ metod = "A" }', r"'metod' is no column of the printed.*: did you mean 'method'\?"),
         ('{ method = "A" }', "3", r"claims\.first: cells = 3: expected a valid dictionary"),
         ('where = "Table 1"', "", r"claims\.first\.where: expected a text, found None"),
@@ -475,7 +475,7 @@ def test_a_claim_that_is_none_is_one_line(paper, old, new, message):
     [
         (
             'kind = "adds_up"\nof = ["sizes.m"]\nequals = 3',
-            r"'sizes\.m' is not in paper\.toml, there is no 'm': known: n",
+            r"'sizes\.m' is not in paper\.toml, there is no 'm': expected one of n",
         ),
         ('kind = "adds_up"\nof = []\nequals = "sizes"', r"'sizes' = .* in paper\.toml: expected a number"),
         ('kind = "adds_up"\nof = ["sizes.n"]\nequals = 3', r"does not have the form that kind 'adds_up' expects"),

@@ -129,7 +129,7 @@ BAD = {
     "unknown schedule": (
         "rounds = 15",
         'rounds = 15\nschedule = "linear"',
-        "budget.schedule: unknown value 'linear': known: constant,",
+        "budget.schedule: expected one of constant, cosine, exponential, step, got 'linear'",
     ),
     "cosine with halving": (
         "grid.lr = [0.1, 0.01]",
