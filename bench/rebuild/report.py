@@ -56,8 +56,11 @@ def rebuild(
         for each in sets:
             collection.add(each, profiles)
         collection.add_joint(out)
-    made = documents(pages.gather(collection.made))
-    for name in shown.better_pages(site, made, collection.incomplete) if collection.failed else ():
+    gathered = pages.gather(collection.made)
+    made = documents(gathered)
+    if kept := shown.better_pages(site, made, collection.incomplete) if collection.failed else []:
+        made = documents(gathered, [name for name in kept if name not in made])
+    for name in kept:
         _report_kept(site / name)
         made.pop(name, None)
     print(*write(made, site), sep="\n")

@@ -283,7 +283,8 @@ def test_15_4_a_study_that_cannot_be_read_is_left_out_of_the_report(digits, silo
     )
     assert "results/report/digits.html" in out.splitlines()
     same = [name for name, content in files(digits).items() if content == before[name]]
-    assert sorted(before.keys() - same) == ["report/digits.html"]  # whose list of pages has no page of this study
+    assert before.keys() - same <= {"report/digits.html"}  # whose list of pages may have another order
+    assert (digits / "report/digits.html").read_text().count('<li><a href="mine.html">mine</a></li>') == 1
 
 
 def test_15_4_a_published_report_with_a_damaged_record_keeps_the_committed_tables(silobench, tmp_path, monkeypatch):

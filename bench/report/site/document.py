@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,18 +32,19 @@ OVERVIEW = "index.html"
 CLAIMS = ("does not follow", "cannot be checked", "follows")
 
 
-def documents(pages: Sequence[Page]) -> dict[str, str]:
+def documents(pages: Sequence[Page], kept: Collection[str] = ()) -> dict[str, str]:
     """Return the overview and a page for each of ``pages`` as HTML by file name.
 
-    Raise :class:`SpecError` for two pages with the same file name.
+    The navigation also links to the existing files ``kept`` of an earlier report, which have no page here. Raise
+    :class:`SpecError` for two pages with the same file name.
     """
     names = [OVERVIEW, *(page.file for page in pages)]
     for name in names:
         if names.count(name) > 1:
             owners = [page.paper for page in pages if page.file == name]
             raise SpecError(f"report: {' and '.join(map(repr, owners))} would both be written to {name}; rename one")
-    texts = [_document("site_overview.html.j2", pages)]
-    texts += [_document("site_paper.html.j2", pages, page=page) for page in pages]
+    texts = [_document("site_overview.html.j2", pages, kept=kept)]
+    texts += [_document("site_paper.html.j2", pages, page=page, kept=kept) for page in pages]
     return dict(zip(names, texts, strict=True))
 
 

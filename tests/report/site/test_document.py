@@ -50,3 +50,11 @@ def test_pages_answer_escape_names_and_load_nothing(exhibit, tmp_path):
         assert HOSTILE not in text
         assert 'src="http' not in text
         assert "default-src &#39;none&#39;" in text
+
+
+def test_the_navigation_links_to_kept_pages_of_an_earlier_report():
+    made = document.documents([Page("paper", "A paper")], ["mine.html", "a:<b>.html"])
+    assert made.keys() == {"index.html", "paper.html"}
+    for text in made.values():
+        assert '<li><a href="mine.html">mine</a></li>' in text
+        assert '<li><a href="a%3A%3Cb%3E.html">a:&lt;b&gt;</a></li>' in text
