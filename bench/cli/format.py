@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.safe_text import printable_line
@@ -60,6 +60,19 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02} s" if whole < 600 else f"{round(whole / 60)} min"
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def holder(lease: Mapping[str, Any]) -> str:
+    """Return the process that holds a lease, and its worker if it has one."""
+    worker = "" if lease["worker"] is None else f"worker {lease['worker']} of "
+    return f"{worker}process {lease['pid']} on {lease['host']}"
+
+
+def stalled(lease: Mapping[str, Any]) -> str:
+    """Return the reason why the holder of a lease is stalled."""
+    if lease["stopped"] is not None:
+        return f"process {lease['stopped']} is stopped"
+    return f"no heartbeat for {duration(lease['age'])}"
 
 
 def as_json(content: object) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
-from bench.cli.format import batches, count, duration
+from bench.cli.format import batches, count, duration, holder, stalled
 from bench.cli.terminal import console, printable_streams
 
 Event = dict[str, Any]
@@ -69,7 +69,9 @@ class Count:
             case "begun":
                 self.running[name] = {**event, "since": time.monotonic()}
             case "round" if name in self.running:
-                self.running[name] |= {**event, "since": time.monotonic()}
+                self.running[name] |= {**event, "since": time.monotonic(), "stopped": None}
+            case "stopped" if name in self.running:
+                self.running[name] |= {"stopped": event["worker"]}
             case "finished":
                 self.finished += event["runs"]
                 self.diverged += event["diverged"]
@@ -118,6 +120,8 @@ def sentence(event: Event) -> str:
             return f"{event['text']}: failed, {event['error']}"
         case "quiet":
             return f"{event['text']}: no progress for {duration(event['seconds'])}"
+        case "stopped":
+            return f"{event['text']}: stalled, process {event['worker']} is stopped; continue or end it"
         case "waiting":
             return f"{event['text']}: waiting for {_process(event)}"
         case "taken over":
@@ -129,11 +133,11 @@ def sentence(event: Event) -> str:
 
 def _process(event: Event) -> str:
     """Return the other process that an event names, and what to do if it is stalled."""
-    process = f"process {event['pid']} on {event['host']}"
+    process = holder(event)
     if not event["stalled"]:
         return process
     advice = "; continue or end it, or repeat the command with --steal" if event["event"] == "waiting" else ""
-    return f"{process}, which is stalled: no heartbeat for {duration(event['age'])}{advice}"
+    return f"{process}, which is stalled: {stalled(event)}{advice}"
 
 
 @contextmanager
@@ -161,7 +165,9 @@ def _live() -> Iterator[Listener]:
                 loss = each.get("loss")
                 rounds = f"round {each.get('round', 0)} of {each['rounds']}" if "rounds" in each else "starting"
                 note = "" if loss is None else f"best validation loss {loss:.4g}"
-                if (quiet := time.monotonic() - each["since"]) >= QUIET_AFTER:
+                if each.get("stopped") is not None:
+                    note = f"stalled: process {each['stopped']} is stopped"
+                elif (quiet := time.monotonic() - each["since"]) >= QUIET_AFTER:
                     note = f"no progress for {duration(quiet)}"
                 table.add_row(Text(each["text"]), rounds, note)
             bar = Table.grid()  # a bar alone does not end its line

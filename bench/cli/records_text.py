@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bench.cli.format import aligned, batches, brief, count, duration, exact, number
+from bench.cli.format import aligned, batches, brief, count, duration, exact, holder, number, stalled
 from bench.types import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -42,13 +42,12 @@ def _running(lease: Mapping[str, Any]) -> list[str]:
 
     rounds = "starting" if lease["round"] is None else f"round {lease['round']} of {lease['rounds']}"
     loss = "" if lease["loss"] is None else f"best validation loss {lease['loss']:.4g}"
-    process = f"process {lease['pid']} on {lease['host']}"
     running, trouble = f"running for {duration(lease['seconds'])}", ""
     if lease["stalled"]:
-        trouble = f"stalled: no heartbeat for {duration(lease['age'])}"
+        trouble = f"stalled: {stalled(lease)}"
     elif lease["quiet"] >= QUIET_AFTER:
         trouble = f"no progress for {duration(lease['quiet'])}"
-    return [lease["text"] or lease["run_batch"], rounds, loss, running, process, trouble]
+    return [lease["text"] or lease["run_batch"], rounds, loss, running, holder(lease), trouble]
 
 
 def _diverged(counts: Mapping[str, int]) -> str:

@@ -2,7 +2,8 @@
 
 A lease names its process and the progress of the training, and is rewritten every few seconds (a heartbeat). Another
 process may take over a lease if its process has ended, or, on another machine, if it was not rewritten for a while. A
-process of this machine that runs but does not rewrite its lease is stalled: its lease is taken over on request only.
+process of this machine that is stopped, or runs but does not rewrite its lease, is stalled: its lease is taken over on
+request only. A lease also names the worker process that trains, if there is one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ STALE_AFTER = 3 * HEARTBEAT
 STALLED_AFTER = 30.0  # seconds without a heartbeat of a process that exists
 QUIET_AFTER = 300.0  # seconds without a new round that are worth a message
 TYPES = {"pid": int, "started": str | None, "host": str, "boot": str, "begun": float}
-OPTIONAL = {"text": str, "runs": int, "round": int, "rounds": int, "loss": int | float, "progressed": float}
+OPTIONAL = {
+    "text": str, "runs": int, "worker": int, "round": int, "rounds": int, "loss": int | float, "progressed": float,
+}  # fmt: skip
 
 
 class Leases:
@@ -74,7 +77,7 @@ class Leases:
         return True
 
     def note(self, run_batch: str, **progress: Any) -> None:
-        """Set the progress of a run batch in its lease, which is written at the next heartbeat."""
+        """Set the progress or worker of a run batch in its lease, which is written at the next heartbeat."""
         with self._guard:
             if run_batch in self._held:
                 self._held[run_batch] |= {**progress, "progressed": time.time()}
@@ -83,6 +86,12 @@ class Leases:
         """Return the seconds since the last progress of each run batch that this process holds."""
         with self._guard:
             return {run_batch: max(0.0, time.time() - held["progressed"]) for run_batch, held in self._held.items()}
+
+    def stopped(self) -> dict[str, int]:
+        """Return the worker of each run batch that this process holds and whose worker is stopped."""
+        with self._guard:
+            workers = {run_batch: held.get("worker") for run_batch, held in self._held.items()}
+        return {run_batch: pid for run_batch, worker in workers.items() if (pid := _stopped(worker)) is not None}
 
     def other(self, run_batch: str) -> dict[str, Any] | None:
         """Return the lease of a run batch that a living process holds, see :func:`active_lease`."""
@@ -125,8 +134,8 @@ def active_leases(store: Store) -> list[dict[str, Any]]:
 def active_lease(file: Path) -> dict[str, Any] | None:
     """Return the lease in ``file``: what is trained, by whom, and the progress; None if its process is not alive.
 
-    "age" is the time since the last heartbeat, "quiet" since the last progress, in seconds. "stalled" tells whether the
-    heartbeat is overdue.
+    "age" is the time since the last heartbeat, "quiet" since the last progress, in seconds. "stopped" is the id of the
+    process or its worker if it is stopped, else None. "stalled" tells whether one is stopped or the heartbeat overdue.
     """
     lease, now = _read(file), time.time()
     try:
@@ -137,7 +146,15 @@ def active_lease(file: Path) -> dict[str, Any] | None:
     if lease is None or not _alive(lease, age):
         return None
     quiet = max(0.0, now - lease.get("progressed", lease["begun"]))
-    return {**lease, "age": age, "quiet": quiet, "stalled": age > STALLED_AFTER}
+    stopped = _stopped(lease["pid"], lease.get("worker")) if _is_here(lease) else None
+    stalled = stopped is not None or age > STALLED_AFTER
+    return {**lease, "age": age, "quiet": quiet, "stopped": stopped, "stalled": stalled}
+
+
+def process_of(lease: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the process that holds an active lease, its worker and state, and the age of its heartbeat in seconds."""
+    state = {key: lease.get(key) for key in ("pid", "worker", "host", "stalled", "stopped")}
+    return state | {"age": round(lease["age"], 1)}
 
 
 def _file(store: Store, run_batch: str) -> Path:
@@ -161,10 +178,13 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 def _alive(lease: Mapping[str, Any], age: float) -> bool:
     """Tell whether the holder of a lease is alive: by its process on this machine, else by the age of the lease."""
+    return _runs(lease["pid"], lease["started"]) if _is_here(lease) else age < STALE_AFTER
+
+
+def _is_here(lease: Mapping[str, Any]) -> bool:
+    """Tell whether the holder of a lease is on this machine."""
     me = _holder()
-    if (lease["host"], lease["boot"]) == (me["host"], me["boot"]):
-        return _runs(lease["pid"], lease["started"])
-    return age < STALE_AFTER
+    return (lease["host"], lease["boot"]) == (me["host"], me["boot"])
 
 
 def _holder() -> dict[str, Any]:
@@ -189,6 +209,11 @@ def _runs(pid: int, started: str | None) -> bool:
         pass  # a process of another user
     fields = _stat(pid)
     return not fields or (fields[0] != "Z" and started in (None, _started(pid)))
+
+
+def _stopped(*pids: int | None) -> int | None:
+    """Return the first of some processes of this machine that is stopped; None if none is."""
+    return next((pid for pid in pids if pid is not None and _stat(pid)[:1] == ["T"]), None)
 
 
 def _started(pid: int) -> str | None:

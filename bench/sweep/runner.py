@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.files import write_whole
 from bench.sweep.executors.base import BatchResult, Executor, Progress
-from bench.sweep.lease import QUIET_AFTER, Leases
+from bench.sweep.lease import QUIET_AFTER, Leases, process_of
 from bench.sweep.plan import PlannedBatch
 from bench.sweep.store import Store
 from bench.types import SilobenchError
@@ -46,9 +46,9 @@ class Runner:
 
     Events are dictionaries with the key "event": "note" (text), "planned" (run_batches, runs), "begun" (runs), "round"
     (round, rounds, loss), "finished" (runs, diverged, seconds), "split" (error), "failed" (runs, error), "quiet"
-    (seconds without a new round), "waiting" for another process and "taken over" from it (pid, host, age of its last
-    heartbeat, stalled). All but the first two have the name of the run batch ("run_batch"), and all of these but
-    "round" its description ("text").
+    (seconds without a new round), "stopped" (worker), "waiting" for another process and "taken over" from it (pid,
+    worker, host, age of its last heartbeat, stalled, stopped process). All but the first two have the name of the run
+    batch ("run_batch"), and all of these but "round" its description ("text").
     """
 
     make_executor: Callable[[Progress], Executor]
@@ -153,12 +153,12 @@ class _Queue:
             self.elsewhere.append(run_batch)
             return
         if other is not None and other["stalled"]:
-            self._tell("taken over", run_batch, **_process(other))
+            self._tell("taken over", run_batch, **process_of(other))
         if self.store.holds(run_batch.name):
             self.leases.release(run_batch.name)
         else:
             self._tell("begun", run_batch, runs=len(run_batch.runs))
-            self.executor.submit(run_batch)
+            self.leases.note(run_batch.name, worker=self.executor.submit(run_batch))
             self.running[run_batch.name] = run_batch
 
     def _report_waits(self) -> None:
@@ -169,15 +169,21 @@ class _Queue:
             if other is None or not (long or other["stalled"]):
                 continue
             if self._is_new("waiting", run_batch.name, other["pid"], other["host"], other["begun"], other["stalled"]):
-                self._tell("waiting", run_batch, **_process(other))
+                self._tell("waiting", run_batch, **process_of(other))
 
     def _report_silence(self) -> None:
-        """Report run batches that have had no new round for long, once until the next round."""
+        """Report run batches whose worker is stopped, or that have had no new round for long."""
+        stopped = self.leases.stopped()
         for name, seconds in self.leases.quiet().items():
-            if seconds < QUIET_AFTER:
-                self.reported.discard(("quiet", name))
-            elif name in self.running and self._is_new("quiet", name):
-                self._tell("quiet", self.running[name], seconds=round(seconds, 1))
+            self._report_once("stopped", name, name in stopped, worker=stopped.get(name))
+            self._report_once("quiet", name, seconds >= QUIET_AFTER, seconds=round(seconds, 1))
+
+    def _report_once(self, event: str, name: str, holds: bool, **more: Any) -> None:
+        """Report an event of a run batch in training if it holds, once until it no longer does."""
+        if not holds:
+            self.reported.discard((event, name))
+        elif name in self.running and self._is_new(event, name):
+            self._tell(event, self.running[name], **more)
 
     def _is_new(self, *what: Any) -> bool:
         """Tell whether this was not reported before, and remember it."""
@@ -232,11 +238,6 @@ class _Queue:
 
     def _tell(self, event: str, run_batch: PlannedBatch, **more: Any) -> None:
         self.runner.tell({"event": event, "run_batch": run_batch.name, "text": describe(run_batch), **more})
-
-
-def _process(lease: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the process that holds a lease, and the age of its last heartbeat in seconds."""
-    return {**{key: lease[key] for key in ("pid", "host", "stalled")}, "age": round(lease["age"], 1)}
 
 
 def describe(run_batch: PlannedBatch) -> str:

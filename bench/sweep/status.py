@@ -15,16 +15,17 @@ from bench.sweep.store import Record, Store, garbage_collection_paused
 if TYPE_CHECKING:
     from bench.spec import StudySpec
 
-LEASE_KEYS = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "host", "stalled")
+LEASE_KEYS = ("run_batch", "text", "runs", "round", "rounds", "loss", "pid", "worker", "host", "stalled", "stopped")
 
 
 def status(store: Store) -> tuple[dict[str, Any], dict[str, Record]]:
     """Return the status of the store in plain containers, and its intact records by the hash of their run.
 
     ``training``: lease of each run batch, with the seconds since its start ("seconds"), its last heartbeat ("age") and
-    its last round ("quiet"); "stalled" if its process exists but gives no heartbeat. ``finished``: counts of runs,
-    diverged runs and run batches, and the seconds of their training. ``snapshots``: file, bytes, age in seconds.
-    ``failed``: file with the traceback of each run batch that ended by an unexpected error, and its first line.
+    its last round ("quiet"); "stalled" if its process exists but gives no heartbeat, or if it or its worker is stopped;
+    "stopped" is the id of that process. ``finished``: counts of runs, diverged runs and run batches, and the
+    seconds of their training. ``snapshots``: file, bytes, age in seconds. ``failed``: file with the traceback of each
+    run batch that ended by an unexpected error, and its first line.
     ``damaged``: a message for each damaged file of records.
     """
     records, damage = store.read_all()

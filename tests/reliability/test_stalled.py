@@ -102,9 +102,10 @@ def test_15_6_clock_jumps_make_no_age_negative(held, monkeypatch):
 
 @pytest.mark.parametrize(
     "forged",
-    [{"text": ["a"]}, {"loss": "low"}, {"round": 1.5}, {"begun": 1e999}, {"progressed": -1e999}, {"pid": 10**400}],
+    [{"text": ["a"]}, {"loss": "low"}, {"round": 1.5}, {"begun": 1e999}, {"progressed": -1e999}, {"pid": 10**400},
+     {"worker": "7"}],
     ids=str,
-)
+)  # fmt: skip
 def test_15_6_forged_leases_are_ignored(silobench, tmp_path, forged):
     write(tmp_path, WHOLE.name, **forged)
     status, out, err = silobench("status", "--store", tmp_path)
@@ -198,12 +199,17 @@ def test_15_6_a_run_batch_without_progress_is_reported_once_until_its_next_round
 def test_15_6_the_live_view_shows_trouble(monkeypatch):
     stream = terminal(monkeypatch)
     monkeypatch.setattr(lease, "QUIET_AFTER", 0.0)
-    other = {"run_batch": "b", "text": "apfl on digits", "pid": 7, "host": "elsewhere", "age": 65.0, "stalled": True}
+    other = {"run_batch": "b", "text": "apfl on digits", "pid": 7, "host": "elsewhere", "age": 65.0, "stalled": True,
+             "worker": None, "stopped": None}  # fmt: skip
     with listening(View.LIVE) as listener:
         for event in (PLANNED, BEGUN, {"event": "waiting", **other}):
             listener(event)
         time.sleep(0.3)
+        listener({**BEGUN, "event": "stopped", "worker": 4712})
+        time.sleep(0.3)
     assert "no progress for 0 s" in stream.getvalue()
+    assert "stalled, process 4712 is stopped; continue or end it" in stream.getvalue()
+    assert "stalled: process 4712 is stopped" in stream.getvalue()
     assert "process 7 on elsewhere, which is stalled: no heartbeat for 1 min 05 s" in " ".join(
         stream.getvalue().split()
     )
@@ -251,7 +257,7 @@ def test_15_6_a_stopped_sweep_is_shown_by_status_and_finished_with_steal(siloben
         stop(stopped, store)
         _, out, _ = silobench("status", "--store", store.path)
         assert f"process {stopped.pid} on " in out
-        assert "stalled: no heartbeat for 1 min 0" in out
+        assert f"stalled: process {stopped.pid} is stopped" in out
         lines = [*command(cut, study)[:-1], "--progress", "lines", "--steal"]
         thief = subprocess.run(lines, check=True, capture_output=True, text=True)
         (taken,) = [line for line in thief.stderr.splitlines() if "taken over" in line]
@@ -263,29 +269,95 @@ def test_15_6_a_stopped_sweep_is_shown_by_status_and_finished_with_steal(siloben
 
 
 @pytest.mark.slow
-def test_15_6_a_stopped_worker_is_reported_and_its_run_batch_is_tried_again_once_it_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "QUIET_AFTER", 1.0)
-    stage, told = Stage.at(tmp_path / "stage", seed1="wait"), []
+@pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGKILL])
+def test_15_6_a_stopped_worker_is_stalled_at_once_until_it_is_continued_or_killed(tmp_path, silobench, number):
+    """A worker that was killed is replaced, and its run batch is tried again."""
+    store, stage, told, out = Store(tmp_path / "runs"), Stage.at(tmp_path / "stage", seed1="wait"), [], ""
 
     def tell(event: dict) -> None:
+        nonlocal out
         told.append(event["event"])
-        if event["event"] == "quiet" and "ended" not in told:
+        if event["event"] == "stopped":
             (worker,) = stage.waiting()
-            os.kill(worker, signal.SIGSTOP)
-            stage.go()  # a worker that is not stopped would finish
-            os.kill(worker, signal.SIGKILL)
-            told.append("ended")
+            assert event["worker"] == worker
+            wait_for(lambda: active_leases(store)[0]["stopped"] == worker)  # the next heartbeat
+            out = silobench("status", "--store", store.path)[1]
+            holder = f"worker {worker} of process {os.getpid()} on {lease._holder()['host']}"
+            assert out.splitlines()[2].endswith(f"{holder}  stalled: process {worker} is stopped")
+            stage.go()
+            os.kill(worker, number)
 
-    with Runner(lambda progress: ProcessExecutor(1, stage, progress), tell) as running:
-        running.train([WHOLE], Store(tmp_path / "runs"))
-    print(f"\n15.6: {told}")
-    assert [event for event in told if event not in ("round", "quiet")] == [
-        "planned", "begun", "ended", "begun", "finished",
+    class Stopped(ProcessExecutor):
+        """Stops the worker of the first run batch as soon as it trains."""
+
+        def finished(self, timeout):
+            if "stopped" not in told:
+                os.kill(*stage.waiting(), signal.SIGSTOP)
+            return super().finished(timeout)
+
+    with Runner(lambda progress: Stopped(1, stage, progress), tell) as running:
+        running.train([WHOLE], store)
+    print(f"\n15.6: {out.splitlines()[2].strip()}")
+    attempts = 1 if number == signal.SIGCONT else 2
+    assert [event for event in told if event != "round"] == [
+        "planned", "begun", "stopped", *["begun"] * (attempts - 1), "finished",
     ]  # fmt: skip
     here = InProcessExecutor(Stage.at(tmp_path / "here"), lambda *progress: None)
     with Runner(lambda progress: here) as running:
         running.train([WHOLE], Store(tmp_path / "uncut"))
-    assert contents(tmp_path / "runs") == contents(tmp_path / "uncut")
+    assert contents(store.path) == contents(tmp_path / "uncut")
+
+
+@pytest.fixture
+def sleeper():
+    """Yield a stopped process."""
+    with subprocess.Popen(["sleep", "600"], text=True) as process:
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: lease._stat(process.pid)[0] == "T")
+        yield process
+        process.kill()
+
+
+def test_15_6_a_stopped_process_or_worker_of_this_machine_is_stalled_at_once(tmp_path, sleeper):
+    store, pid = Store(tmp_path), sleeper.pid
+    write(tmp_path, "a", worker=pid)
+    write(tmp_path, "b", pid=pid, started=lease._started(pid), worker=os.getpid())
+    write(tmp_path, "c", host="elsewhere", worker=pid)
+    write(tmp_path, "d", worker=os.getpid())
+    found = {each["run_batch"]: (each["stalled"], each["stopped"]) for each in active_leases(store)}
+    assert found == {"a": (True, pid), "b": (True, pid), "c": (False, None), "d": (False, None)}
+    with Leases(store) as leases:
+        assert leases.claim("e", {})
+        assert leases.stopped() == {}
+        leases.note("e", worker=pid)
+        assert leases.stopped() == {"e": pid}
+        sleeper.send_signal(signal.SIGCONT)
+        wait_for(lambda: leases.stopped() == {})
+
+
+def test_15_6_a_stopped_worker_is_reported_once_until_it_continues(tmp_path, sleeper):
+    told: list[dict] = []
+
+    class WithWorker(Scripted):
+        turn = 0
+
+        def submit(self, run_batch):
+            super().submit(run_batch)
+            return sleeper.pid
+
+        def finished(self, timeout):
+            self.turn += 1
+            state = {3: signal.SIGCONT, 5: signal.SIGSTOP}.get(self.turn)
+            if state is not None:
+                sleeper.send_signal(state)
+                wait_for(lambda: (lease._stat(sleeper.pid)[0] == "T") == (state == signal.SIGSTOP))
+            return super().finished(timeout) if self.turn == 8 else []
+
+    with Runner(WithWorker(), told.append) as running:
+        running.train([WHOLE], Store(tmp_path))
+    assert [event["event"] for event in told] == ["planned", "begun", "stopped", "stopped", "finished"]
+    expected = f"fedavg on digits, 2 seeds: stalled, process {sleeper.pid} is stopped; continue or end it"
+    assert sentence(told[2]) == expected
 
 
 def descendants(pid: int) -> dict[int, str]:

@@ -52,7 +52,8 @@ class Executor(Protocol):
     @property
     def free(self) -> bool: ...
 
-    def submit(self, run_batch: PlannedBatch) -> None: ...
+    def submit(self, run_batch: PlannedBatch) -> int | None:
+        """Start a run batch; return the id of its worker process if this machine has one."""
 
     def finished(self, timeout: float) -> list[BatchResult]:
         """Return the run batches that ended since the last call; wait up to ``timeout`` seconds for the first."""

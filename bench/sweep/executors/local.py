@@ -61,7 +61,7 @@ class ProcessExecutor:
     def free(self) -> bool:
         return len(self._busy) < self.workers
 
-    def submit(self, run_batch: PlannedBatch) -> None:
+    def submit(self, run_batch: PlannedBatch) -> int | None:
         process = next((each for each in self._started if each.run_batch is None), None)
         if process is None:
             process = _Process(min(set(range(self.workers)) - {each.number for each in self._started}))
@@ -69,6 +69,7 @@ class ProcessExecutor:
         process.run_batch = run_batch
         with suppress(OSError):  # the process has died: `finished` will report the run batch as lost
             process.connection.send((run_batch, self.worker))
+        return process.process.pid
 
     def finished(self, timeout: float) -> list[BatchResult]:
         processes: dict[Any, _Process] = {process.connection: process for process in self._busy}
