@@ -24,7 +24,7 @@ Task = Literal["binary", "multiclass", "segmentation"]
 KNOWN_SHOWN = 12  # names in a hint
 CHECKPOINTS = ("latest", "global", "local")
 # Keys of a budget that were added after records existed. A default is left out of the record, so that hashes stay.
-LATER_KEYS = ("draws", "last_batch", "schedule")
+LATER_KEYS = ("draws", "last_batch", "schedule", "patience")
 
 
 class SilobenchError(Exception):
@@ -248,6 +248,10 @@ class Budget:
         "exponential schedule is constant.",
         default="exponential",
     )
+    patience: int = described(
+        "Rounds without a lower aggregated validation loss after which a run stops early; 0 to train all rounds.",
+        default=0,
+    )
 
     def __post_init__(self) -> None:
         optional = ("local_steps", "local_epochs", "batches")
@@ -276,6 +280,12 @@ class Budget:
         if not _whole(self.test_every) or not 0 <= self.test_every <= MAX_COUNT:
             expected = f"a whole number of rounds up to {MAX_COUNT:,}, or 0 for no curves"
             raise SpecError(f"test_every = {self.test_every!r}: expected {expected}")
+        if not _whole(self.patience) or not 0 <= self.patience <= MAX_COUNT:
+            expected = f"a whole number of rounds up to {MAX_COUNT:,}, or 0 to train all rounds"
+            raise SpecError(f"patience = {self.patience!r}: expected {expected}")
+        if self.patience and self.schedule == "cosine":
+            what = "the cosine schedule depends on the number of rounds, which early stopping shortens"
+            raise SpecError(f"patience = {self.patience!r}: {what}; use another schedule, or leave patience out")
         if self.draws == "torch" and (self.batches is None or self.local_epochs != 1):
             raise SpecError('draws = "torch" follows a loop over epochs; give batches and local_epochs = 1')
         if self.last_batch != "keep" and self.batches is not None:
@@ -343,7 +353,8 @@ class Outcome:
     client's own model (the common model of a pooled algorithm) on its test samples; it is empty without
     ``Budget.test_every``. ``traces`` holds the traced quantities, {name: [[number or list of each client] of each
     round]}. Nothing is selected by either. ``untuned`` is the aggregated loss of the last round without the tuning that
-    only this round has; a longer run would have it in this round.
+    only this round has; a longer run would have it in this round. ``stopped`` is the number of rounds after which early
+    stopping ended the run, None if it trained all rounds.
     """
 
     hyperparameters: Mapping[str, float]
@@ -359,6 +370,7 @@ class Outcome:
     curves: Mapping[str, Any] = field(default_factory=dict)
     traces: Mapping[str, Any] = field(default_factory=dict)
     untuned: float | None = None
+    stopped: int | None = None
 
     @property
     def parameters(self) -> int:

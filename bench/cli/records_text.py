@@ -101,6 +101,8 @@ def of_run(record: Mapping[str, Any]) -> Iterator[str]:
     state = record["status"]
     if diverged:
         state = f"diverged in round {diverged['round']} at client {diverged['client']}: {diverged['what']}"
+    if "stopped" in record:
+        state += f", stopped early after {record['stopped']} of {spec['budget']['rounds']} rounds"
     yield f"Run {record['run']}, {state}{', on SYNTHETIC DATA' if record['synthetic'] else ''}"
     yield ""
     about = {

@@ -188,6 +188,8 @@ def _check_search(where: Where, section: MethodSection, method: Method) -> None:
     if search.first is not None and search.first >= method.budget.rounds and method.axes:
         what = f"expected fewer than the {method.budget.rounds} rounds of the budget, got {search.first}"
         raise StudyError((*where, "search", "first"), what)
+    if search.kind == "halving" and method.axes and method.budget.patience:
+        raise StudyError((*where, "budget", "patience"), "halving drops settings itself; leave patience out")
     if search.kind == "halving" and method.axes and method.budget.schedule == "cosine":
         what = "the cosine schedule depends on the number of rounds, which halving shortens; use another schedule"
         raise StudyError((*where, "budget", "schedule"), what)

@@ -96,8 +96,8 @@ def train(
 
 
 def _as_trained(run: RunSpec, outcome: Outcome) -> RunSpec:
-    """Return the run with the rounds that were trained: a setting dropped at a rung has fewer."""
-    return with_rounds(run, len(outcome.validation))
+    """Return the run as its record specifies it: a setting dropped at a rung is a run of fewer rounds."""
+    return run if outcome.stopped else with_rounds(run, len(outcome.validation))
 
 
 def load(root: Path | None, run: RunSpec) -> Federation:
@@ -130,7 +130,8 @@ def record(
 
     ``environments`` are those of its run batch: several if it was resumed on a machine of another kind.
     """
-    untuned = {} if outcome.untuned is None else {"untuned": outcome.untuned}
+    # Only some runs have these.
+    of_some = {name: value for name in ("untuned", "stopped") if (value := getattr(outcome, name)) is not None}
     return {
         "format": FORMAT,
         "run": run.hash,
@@ -140,7 +141,7 @@ def record(
         "scores": outcome.scores,
         "validation": outcome.validation,
         "aggregated": outcome.aggregated,
-        **untuned,
+        **of_some,
         "curves": outcome.curves,
         "traces": outcome.traces,
         "communication": outcome.communication,

@@ -3,6 +3,9 @@
 With successive halving (:mod:`bench.train.halving`) every chunk stops at a rung with its last round trained but not
 yet evaluated. A setting that is kept is then evaluated as in any other round. A setting that is dropped is evaluated as
 a run that ends there, with the tuning and the learning-curve point of a last round.
+
+With ``Budget.patience`` a run that stops early is evaluated in the same way. Its setting leaves the chunk when all runs
+of the setting have stopped, and its seed when all runs of the seed have.
 """
 
 from __future__ import annotations
@@ -11,52 +14,28 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
 import torch
 
 from bench.environment import environment
-from bench.train import evaluate, halving
+from bench.train import halving
+from bench.train.chunks import Chunk, Run
 from bench.train.path import mapper_of
 from bench.train.results import as_plain, collect_outcomes, from_plain
 from bench.train.rounds import Rounds
 from bench.train.run_batch import RunBatch
 from bench.train.snapshots import Snapshot, SnapshotPolicy
-from bench.train.state import RunState, Trained
+from bench.train.state import Trained
 from bench.types import Outcome, SpecError, content_hash
 
 # The most weights (d x settings x seeds x clients) in one stack; more settings are trained in several stacks.
 STACKED_WEIGHTS = 2**24
 # Version of the content of a snapshot; a snapshot of another version is ignored and its runs start again.
-FORMAT = 4
+FORMAT = 5
 
 Tell = Callable[[int, int, float | None], None]  # rounds finished, rounds, lowest aggregated validation loss so far
-
-
-@dataclass
-class Chunk:
-    """Some of the settings, by their numbers, and their state."""
-
-    numbers: Sequence[int]
-    rounds: Rounds
-    state: RunState
-
-    def of(self, numbers: Sequence[int], rounds: int) -> Chunk:
-        """Return some of its settings, with a budget of ``rounds`` rounds."""
-        positions = [self.numbers.index(number) for number in numbers]
-        run_batch = self.rounds.run_batch.of(positions, rounds)
-        mapper = self.rounds.mapper.resized(len(positions))
-        return Chunk(numbers, Rounds(run_batch, mapper), self.state.of(mapper, positions))
-
-    def evaluated(self) -> Trained:
-        """Validate the models after the last trained round, and test them if the learning curve has a point there."""
-        trained = self.rounds.evaluated(self.state)
-        if self.state.rounds not in self.rounds.run_batch.budget.tested:
-            return trained
-        point = evaluate.curve_point(self.rounds, trained.checkpoints["latest"])
-        return dataclasses.replace(trained, curves=[*trained.curves, point])
 
 
 class Driver:
@@ -75,12 +54,12 @@ class Driver:
             _check(rungs, reduction, run_batch)
         self.run_batch, self.path, self.tell, self.reduction = run_batch, path, tell, reduction
         self.rungs = tuple(rungs) or (run_batch.budget.rounds,)
-        self.outcomes: dict[int, list[Outcome]] = {}  # of all seeds, by the number of the setting
-        self.finished: list[tuple[Sequence[int], Rounds, Trained]] = []  # models of settings that were not dropped
+        self.outcomes: dict[Run, Outcome] = {}
+        self.models: dict[Run, tuple[Rounds, Trained, int, int]] = {}  # of runs that were not dropped
         self._lowest = math.inf
         self._snapshot = None if policy is None else self._named(policy)
-        self._all = chunk_numbers(run_batch, path)
-        self._waiting = list(self._all)  # settings of chunks that have not begun
+        self._all = parts(run_batch, path)
+        self._waiting = list(self._all)  # settings and seeds of chunks that have not begun
         self._chunks: list[Chunk] = []
         self._passed = 0  # rungs at which settings have been dropped
         self.environments = [environment()]  # in which the run batch was trained, in order
@@ -92,57 +71,83 @@ class Driver:
             for chunk in list(self._chunks):
                 self._advance(chunk, rung)
             while self._waiting:
-                self._chunks.append(self._begun(self._waiting.pop(0)))
+                self._chunks.append(self._begun(*self._waiting.pop(0)))
                 self._advance(self._chunks[-1], rung)
             if rung < self.rungs[-1]:
                 self._drop(rung)
         if self._snapshot is not None:
             self._snapshot.forget()
-        return [outcome for number in range(len(self.run_batch.settings)) for outcome in self.outcomes[number]]
+        return [outcome for _, outcome in sorted(self.outcomes.items())]
 
-    def _rounds(self, numbers: Sequence[int]) -> Rounds:
-        run_batch = self.run_batch.of(numbers, self.rungs[-1])
+    def _rounds(self, settings: Sequence[int], seeds: Sequence[int]) -> Rounds:
+        run_batch = self.run_batch.of(settings, seeds, self.rungs[-1])
         return Rounds(run_batch, mapper_of(run_batch, self.path))
 
-    def _begun(self, numbers: Sequence[int]) -> Chunk:
-        rounds = self._rounds(numbers)
-        return Chunk(numbers, rounds, rounds.begin())
+    def _begun(self, settings: Sequence[int], seeds: Sequence[int]) -> Chunk:
+        rounds = self._rounds(settings, seeds)
+        return Chunk(settings, seeds, rounds, rounds.begin())
 
     def _advance(self, chunk: Chunk, rung: int) -> None:
-        """Train the chunk up to the rung; test it if that is the last one."""
+        """Train the chunk up to the rung, or until all its runs have stopped; test it if that is the last one."""
         last = rung == self.rungs[-1]
         while chunk.state.rounds < rung:
             chunk.rounds.train(chunk.state)
-            if last or chunk.state.rounds < rung:
-                chunk.state.trained = chunk.evaluated()
+            running = self._evaluate(chunk) if last or chunk.state.rounds < rung else chunk
             self._after_round(chunk)
+            if running is None:
+                return
+            chunk = running
         if last:
-            self._end(chunk)
-            self.finished.append((chunk.numbers, chunk.rounds, chunk.state.trained))
+            self._end(chunk, self._left(chunk), keep=True)
             self._chunks.remove(chunk)
+
+    def _evaluate(self, chunk: Chunk) -> Chunk | None:
+        """Evaluate the last trained round and end runs out of patience; return the chunk without them, if any is left.
+
+        They are evaluated once more, as in the last round of a run.
+        """
+        trained, rounds = chunk.evaluated(), chunk.state.rounds
+        patience, place = self.run_batch.budget.patience, self._chunks.index(chunk)
+        waited = chunk.without_patience(trained, patience) if patience and rounds < self.rungs[-1] else []
+        if stopping := [run for run in waited if run not in self.outcomes]:
+            ended = chunk.around(stopping, rounds)
+            ended.state.trained = ended.evaluated()
+            self._end(ended, stopping, keep=True, stopped=rounds)
+        chunk.state.trained = trained
+        left = self._left(chunk)
+        if stopping:
+            self._chunks[place : place + 1] = [chunk.around(left, self.rungs[-1])] if left else []
+        return self._chunks[place] if left else None
+
+    def _left(self, chunk: Chunk) -> list[Run]:
+        """Return the runs of the chunk that have not ended."""
+        return [run for run in chunk.runs if run not in self.outcomes]
 
     def _drop(self, rung: int) -> None:
         """Keep the better settings of all chunks, and end the others at this rung."""
         evaluated = [chunk.evaluated() for chunk in self._chunks]
-        numbers = [number for chunk in self._chunks for number in chunk.numbers]
+        numbers = [number for chunk in self._chunks for number in chunk.settings]
         losses = [_loss(trained, h) for chunk, trained in zip(self._chunks, evaluated, strict=True)
-                  for h in range(len(chunk.numbers))]  # fmt: skip
+                  for h in range(len(chunk.settings))]  # fmt: skip
         kept = {numbers[position] for position in halving.survivors(losses, self.reduction)}
         chunks, self._chunks = self._chunks, []
         for chunk, trained in zip(chunks, evaluated, strict=True):
-            if dropped := [number for number in chunk.numbers if number not in kept]:
-                ended = chunk.of(dropped, rung)
+            if dropped := [(h, s) for h, s in chunk.runs if h not in kept]:
+                ended = chunk.around(dropped, rung)
                 ended.state.trained = ended.evaluated()
-                self._end(ended)
-            if stay := [number for number in chunk.numbers if number in kept]:
+                self._end(ended, dropped)
+            if stay := [(h, s) for h, s in chunk.runs if h in kept]:
                 chunk.state.trained = trained
-                self._chunks.append(chunk.of(stay, self.rungs[-1]))
+                self._chunks.append(chunk.around(stay, self.rungs[-1]))
         self._passed += 1
 
-    def _end(self, chunk: Chunk) -> None:
-        outcomes, seeds = collect_outcomes(chunk.rounds, chunk.state.trained), len(self.run_batch.seeds)
-        for position, number in enumerate(chunk.numbers):
-            self.outcomes[number] = outcomes[position * seeds : (position + 1) * seeds]
+    def _end(self, chunk: Chunk, runs: Sequence[Run], *, keep: bool = False, stopped: int | None = None) -> None:
+        """Collect the outcomes of some runs of the chunk, and ``keep`` their models."""
+        outcomes = collect_outcomes(chunk.rounds, chunk.state.trained)
+        for (h, s), run, outcome in zip(chunk.rounds.mapper.indices("HS"), chunk.runs, outcomes, strict=True):
+            if run in runs:
+                self.outcomes[run] = dataclasses.replace(outcome, stopped=stopped)
+                self.models |= {run: (chunk.rounds, chunk.state.trained, h, s)} if keep else {}
 
     def _after_round(self, chunk: Chunk) -> None:
         """Write a snapshot if one is due, and report progress."""
@@ -182,9 +187,9 @@ class Driver:
         tree, chunks = {}, []
         for position, chunk in enumerate(self._chunks):
             tree[str(position)], metadata = chunk.state.parts()
-            chunks.append({"numbers": list(chunk.numbers), **metadata})
-        ended = {number: [as_plain(outcome) for outcome in found] for number, found in self.outcomes.items()}
-        waiting = [list(numbers) for numbers in self._waiting]
+            chunks.append({"settings": list(chunk.settings), "seeds": list(chunk.seeds), **metadata})
+        ended = [[*run, as_plain(outcome)] for run, outcome in self.outcomes.items()]
+        waiting = [[list(settings), list(seeds)] for settings, seeds in self._waiting]
         progress = {"chunks": chunks, "ended": ended, "waiting": waiting, "passed": self._passed}
         snapshot.write(tree, {**progress, "environments": self.environments})
 
@@ -195,20 +200,30 @@ class Driver:
             return
         tree, metadata = found
         for position, kept in enumerate(metadata["chunks"]):
-            rounds = self._rounds(kept["numbers"])
-            self._chunks.append(Chunk(kept["numbers"], rounds, rounds.resumed(tree[str(position)], kept)))
-        self.outcomes = {int(number): [from_plain(each) for each in kept] for number, kept in metadata["ended"].items()}
+            settings, seeds = kept["settings"], kept["seeds"]
+            rounds = self._rounds(settings, seeds)
+            self._chunks.append(Chunk(settings, seeds, rounds, rounds.resumed(tree[str(position)], kept)))
+        self.outcomes = {(h, s): from_plain(outcome) for h, s, outcome in metadata["ended"]}
         self._waiting, self._passed = metadata["waiting"], metadata["passed"]
         earlier = metadata["environments"]
         self.environments = [*earlier, *(each for each in self.environments if each not in earlier)]
 
 
-def chunk_numbers(run_batch: RunBatch, path: Literal["stack", "loop"]) -> list[Sequence[int]]:
-    """Return the numbers of the settings of each chunk; no stack holds more than STACKED_WEIGHTS weights."""
+def parts(run_batch: RunBatch, path: Literal["stack", "loop"]) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """Return the numbers of the settings and of the seeds of each chunk.
+
+    No stack holds more than STACKED_WEIGHTS weights. In a loop, runs that may stop early have a chunk for each seed, so
+    that each run leaves its chunk alone.
+    """
     setting = run_batch.models[0].size * len(run_batch.seeds) * len(run_batch.models)
-    numbers = range(len(run_batch.settings))
+    numbers, seeds = range(len(run_batch.settings)), range(len(run_batch.seeds))
     together = max(1, STACKED_WEIGHTS // setting) if path == "stack" else len(numbers)
-    return [numbers[first : first + together] for first in range(0, len(numbers), together)]
+    width = 1 if path == "loop" and run_batch.budget.patience else len(seeds)
+    return [
+        (numbers[first : first + together], seeds[column : column + width])
+        for first in range(0, len(numbers), together)
+        for column in range(0, len(seeds), width)
+    ]
 
 
 def _loss(trained: Trained, h: int) -> float:
@@ -225,6 +240,8 @@ def _check(rungs: Sequence[int], reduction: int, run_batch: RunBatch) -> None:
         )
     if reduction < 2:
         raise SpecError(f"reduction = {reduction}: expected a whole number of at least 2")
+    if run_batch.budget.patience:
+        raise SpecError("rungs: runs that are dropped cannot stop early; leave patience out")
     if run_batch.budget.schedule == "cosine":
         raise SpecError("rungs: the cosine schedule depends on the number of rounds; use another schedule")
     if not bool(run_batch.data.counts[1].any()):

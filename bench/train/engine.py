@@ -29,12 +29,13 @@ from bench.types import Budget, Federation, Outcome, SpecError
 class TrainedRuns:
     """An :class:`Outcome` for every run (settings-major), the models of the runs, and the environments of training.
 
-    Models are kept only of settings (by number) that were trained to the end since the call was last interrupted. A
-    run batch has several environments (see :mod:`bench.environment`) if it was resumed on a machine of another kind.
+    Models are kept, by the number of the run, only of runs that ended since the call was last interrupted and were not
+    dropped: their rounds, results, and position among settings and seeds. A run batch has several environments (see
+    :mod:`bench.environment`) if it was resumed on a machine of another kind.
     """
 
     outcomes: list[Outcome]
-    models: list[tuple[Sequence[int], Rounds, Trained]]
+    models: Mapping[int, tuple[Rounds, Trained, int, int]]
     environments: list[dict[str, str]]
 
     def personal(self, run: int, client: int, checkpoint: str) -> tuple[Rounds, dict[str, Any]]:
@@ -53,11 +54,10 @@ class TrainedRuns:
     def _find(self, run: int) -> tuple[Rounds, Trained, int, int]:
         if not 0 <= run < len(self.outcomes):
             raise SpecError(f"there is no run {run}; runs count from 0")
-        for numbers, rounds, trained in self.models:
-            setting, s = divmod(run, len(rounds.run_batch.seeds))
-            if setting in numbers:
-                return rounds, trained, numbers.index(setting), s
-        raise SpecError(f"the models of run {run} are not kept: it was dropped, or ended before training was resumed")
+        if run not in self.models:
+            what = f"the models of run {run} are not kept"
+            raise SpecError(f"{what}: it was dropped, or ended before training was resumed")
+        return self.models[run]
 
 
 def train(federation: Federation | Sequence[Federation], **asked: Any) -> list[Outcome]:
@@ -103,7 +103,9 @@ def run(
         # torch's, on operations of a stack that it maps one by one; the user can do nothing about it
         warnings.filterwarnings("ignore", "There is a performance drop because", UserWarning)
         driver = Driver(run_batch, select_path(run_batch, path), rungs, reduction, snapshots, tell)
-        return TrainedRuns(driver.run(), driver.finished, driver.environments)
+        outcomes, models = driver.run(), driver.models
+        numbered = {h * len(seeds) + s: kept for (h, s), kept in models.items()}
+        return TrainedRuns(outcomes, numbered, driver.environments)
 
 
 def prepare(
@@ -133,7 +135,10 @@ def prepare(
     registry.check_options("algorithms", algorithm, algorithm_options or {})
     kind: type[Algorithm] = registry.load("algorithms", algorithm)
     options = kind(**(algorithm_options or {}))
-    return build_run_batch(federations, options, algorithm, model, model_options, resolved, seeds, budget)
+    run_batch = build_run_batch(federations, options, algorithm, model, model_options, resolved, seeds, budget)
+    if budget.patience and not bool(run_batch.data.counts[1].any()):
+        raise SpecError(f"patience = {budget.patience}: runs stop by validation loss; set validation above 0")
+    return run_batch
 
 
 @contextmanager

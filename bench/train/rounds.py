@@ -38,7 +38,8 @@ class Rounds:
         shape = tuple(self.run_batch.sizes[axis] for axis in "HSC")
         best = {rule: torch.full(shape, torch.inf) for rule in ("global", "local")}
         communication = {way: torch.zeros(shape[:2], dtype=torch.float64) for way in ("up", "down")}
-        return RunState(clients, received, Trained(server, best, communication))
+        waited = torch.zeros(shape[:2], dtype=torch.int64)
+        return RunState(clients, received, Trained(server, best, communication, waited))
 
     def resumed(self, tree: Tree, metadata: Mapping[str, Any]) -> RunState:
         """Return the state that :meth:`RunState.parts` has taken apart."""
@@ -46,8 +47,8 @@ class Rounds:
         traces = {name: list(values) for name, values in tree["traces"].items()}
         diverged = {(h, s): first for h, s, first in metadata["diverged"]}
         trained = Trained(
-            tree["server"], tree["best"], tree["communication"], kept, list(tree["losses"]), list(tree["curves"]),
-            traces, diverged,
+            tree["server"], tree["best"], tree["communication"], tree["waited"], kept, list(tree["losses"]),
+            list(tree["curves"]), traces, diverged,
         )  # fmt: skip
         self.hooks.begin_round(metadata["rounds"] - 1)
         return RunState(tree["clients"], self._download(trained.server), trained, metadata["rounds"])
@@ -79,9 +80,11 @@ class Rounds:
             others = self._personal(self._evaluated(state.clients, state.received, epochs))
             untuned = self.validation.losses(others)
         best, checkpoints = self.validation.checkpoints(trained, personal, loss)
+        lower = (best["global"] < trained.best["global"])[..., 0]
         return dataclasses.replace(
             trained,
             best=best,
+            waited=torch.where(lower, 0, trained.waited + 1),
             checkpoints=checkpoints,
             losses=[*trained.losses, self.validation.recorded(loss)],
             diverged={**self.validation.diverged(round_, personal, loss), **trained.diverged},

@@ -91,7 +91,10 @@ class RunBatch:
             Loaders(self.generator(seed), training[s], validation[s], self.budget) for s, seed in enumerate(self.seeds)
         ]
 
-    def of(self, settings: Sequence[int], rounds: int) -> RunBatch:
-        """Return some of the settings, by number, with a budget of ``rounds`` rounds."""
+    def of(self, settings: Sequence[int], seeds: Sequence[int], rounds: int) -> RunBatch:
+        """Return some of the settings and seeds, by number, with a budget of ``rounds`` rounds."""
         budget = dataclasses.replace(self.budget, rounds=rounds)
-        return dataclasses.replace(self, settings=[self.settings[h] for h in settings], budget=budget)
+        own_settings, own_seeds = [self.settings[h] for h in settings], [self.seeds[s] for s in seeds]
+        return dataclasses.replace(
+            self, data=self.data.of(seeds), settings=own_settings, seeds=own_seeds, budget=budget
+        )

@@ -20,6 +20,7 @@ class Trained:
     server: Grid  # axes "HS"
     best: dict[str, Tensor]  # rule -> lowest validation losses so far (H, S, C)
     communication: dict[str, Tensor]  # "up", "down" -> floats of all rounds so far, mean over clients (H, S)
+    waited: Tensor  # rounds since the lowest aggregated validation loss (H, S)
     checkpoints: dict[str, Grid] = field(default_factory=dict)  # rule -> personal models, axes "HSC"
     losses: list[Tensor] = field(default_factory=list)  # of each round (H, S, C), NaN without validation samples
     curves: list[Tensor] = field(default_factory=list)  # of each tested round (metrics, H, S, clients)
@@ -32,18 +33,20 @@ class Trained:
         """All losses, (rounds, H, S, C)."""
         return torch.stack(self.losses)
 
-    def of(self, mapper: Mapper, settings: Sequence[int]) -> Trained:
-        """Return the part that belongs to some of the settings."""
-        rows, positions = torch.tensor(settings), {h: position for position, h in enumerate(settings)}
+    def of(self, mapper: Mapper, settings: Sequence[int], seeds: Sequence[int]) -> Trained:
+        """Return the part that belongs to some of the settings and seeds, by position."""
+        own = torch.tensor(settings)[:, None], torch.tensor(seeds)  # rows and columns of axes (H, S)
+        places = {(h, s): (row, column) for row, h in enumerate(settings) for column, s in enumerate(seeds)}
         return Trained(
-            server=mapper.settings(self.server, settings),
-            best={rule: value[rows] for rule, value in self.best.items()},
-            communication={way: value[rows] for way, value in self.communication.items()},
-            checkpoints={rule: mapper.settings(kept, settings) for rule, kept in self.checkpoints.items()},
-            losses=[each[rows] for each in self.losses],
-            curves=[each[:, rows] for each in self.curves],
-            traces={name: [each[rows] for each in values] for name, values in self.traces.items()},
-            diverged={(positions[h], s): first for (h, s), first in self.diverged.items() if h in positions},
+            server=mapper.part(self.server, settings, seeds),
+            best={rule: value[own] for rule, value in self.best.items()},
+            communication={way: value[own] for way, value in self.communication.items()},
+            waited=self.waited[own],
+            checkpoints={rule: mapper.part(kept, settings, seeds) for rule, kept in self.checkpoints.items()},
+            losses=[each[own] for each in self.losses],
+            curves=[each[:, *own] for each in self.curves],
+            traces={name: [each[own] for each in values] for name, values in self.traces.items()},
+            diverged={places[run]: first for run, first in self.diverged.items() if run in places},
         )
 
 
@@ -56,10 +59,10 @@ class RunState:
     trained: Trained
     rounds: int = 0  # rounds trained so far
 
-    def of(self, mapper: Mapper, settings: Sequence[int]) -> RunState:
-        """Return the state of some of the settings."""
-        clients, received = (mapper.settings(grid, settings) for grid in (self.clients, self.received))
-        return RunState(clients, received, self.trained.of(mapper, settings), self.rounds)
+    def of(self, mapper: Mapper, settings: Sequence[int], seeds: Sequence[int]) -> RunState:
+        """Return the state of some of the settings and seeds, by position."""
+        clients, received = (mapper.part(grid, settings, seeds) for grid in (self.clients, self.received))
+        return RunState(clients, received, self.trained.of(mapper, settings, seeds), self.rounds)
 
     def parts(self) -> tuple[Tree, dict[str, Any]]:
         """Return a tree of tensors and metadata (plain containers).
@@ -68,7 +71,7 @@ class RunState:
         """
         trained = self.trained
         tree = {"clients": self.clients, "server": trained.server, "best": trained.best}
-        tree |= {"communication": trained.communication, "checkpoints": trained.checkpoints}
+        tree |= {"waited": trained.waited, "communication": trained.communication, "checkpoints": trained.checkpoints}
         tree |= {"losses": _stacked(trained.losses), "curves": _stacked(trained.curves)}
         tree |= {"traces": {name: torch.stack(values) for name, values in trained.traces.items()}}
         diverged = [[*index, first] for index, first in trained.diverged.items()]

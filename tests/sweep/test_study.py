@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench import spec
+from bench.cli.records_text import of_run
 from bench.data.metadata import Metadata
 from bench.sweep import study as running
 from bench.sweep import training
@@ -213,6 +214,22 @@ def test_the_engine_gives_equal_records_twice_and_reports_divergence(study, tmp_
     assert [record["status"] for record in (*high, *low)] == ["diverged", "diverged", "finished", "finished"]
     assert all(score[-1] is None for record in high for score in record["scores"])
     assert choose(found[0]["fedavg"]).hyperparameters["lr"] == 0.1
+
+
+def test_a_run_that_stops_early_has_the_record_of_its_own_budget(study, tmp_path):
+    head, store = HEAD.replace("rounds = 2", "rounds = 9\npatience = 1\nvalidation = 0.4"), Store(tmp_path / "runs")
+    asked = study(FEDAVG, lr=(1e30, 0.3), head=head)
+    found = run_study(asked, store)
+    records = [record for seeds in found["fedavg"].records for record in seeds]
+    assert [record["spec"]["budget"]["rounds"] for record in records] == [9] * 4
+    assert {record["spec"]["budget"]["patience"] for record in records} == {1}
+    stopped = [record for record in records if "stopped" in record]
+    assert stopped
+    assert all(record["stopped"] == len(record["aggregated"]) < 9 for record in stopped)
+    assert f"stopped early after {stopped[0]['stopped']} of 9 rounds" in next(of_run(stopped[0]))
+    before = contents(store)
+    assert run_study(asked, store) == found
+    assert contents(store) == before
 
 
 def test_the_number_of_torch_threads_is_restored(study, tmp_path, trained):

@@ -65,7 +65,7 @@ def test_seeds_share_their_traces() -> None:
     one, three = (
         run("fedavg", [resplit(seed, ragged=False) for seed in seeds], seeds, "loop") for seeds in ([0], SEEDS)
     )
-    traces = [len(found.models[0][1].mapper._captured) for found in (one, three)]
+    traces = [len(found.models[0][0].mapper._captured) for found in (one, three)]
     assert traces[0] == traces[1]
 
 
@@ -79,7 +79,7 @@ def test_test_samples_that_seeds_share_are_stacked_once(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Stack, "map", noted)
     trained = run("local", federation(), SEEDS, "stack")
-    ((_, rounds, result),) = trained.models
+    rounds, result, *_ = trained.models[0]
     kinds.clear()
     inputs = {(s, c): own.test.x for s in range(3) for c, own in enumerate(federation().clients) if own.test}
     shared = {(s, c): inputs[0, c] for s, c in inputs}

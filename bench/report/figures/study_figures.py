@@ -119,16 +119,25 @@ def _curves(figure: CurvesSection, chosen: Mapping[str, Chosen], stem: Path, tit
 
 
 def _curve(choice: Chosen, score: str, by_size: bool) -> tuple[Sequence[int], list[Sequence[float | None]]]:
-    """Return the rounds of a method's runs and each run's values after them; none if a run is missing or diverged."""
+    """Return the rounds that all runs of a method have, and each run's values after them.
+
+    Return none if a run is missing or diverged. Runs that stop early have fewer rounds than others.
+    """
     records = [record for record in choice.records if record is not None and record["status"] == "finished"]
     if len(records) < len(choice.records):
         return [], []
     if score == VALIDATION:
-        return range(1, len(records[0]["aggregated"]) + 1), [record["aggregated"] for record in records]
-    values = [
-        learning_curves.means(record["curves"], score, record["test_sizes"] if by_size else None) for record in records
-    ]
-    return records[0]["curves"]["rounds"], list(values)
+        curves = [dict(enumerate(record["aggregated"], start=1)) for record in records]
+    else:
+        curves = [_tested(record, score, by_size) for record in records]
+    rounds = [round_ for round_ in curves[0] if all(round_ in curve for curve in curves)]
+    return rounds, [[curve[round_] for round_ in rounds] for curve in curves]
+
+
+def _tested(record: Record, score: str, by_size: bool) -> dict[int, float]:
+    """Return the mean test score over clients by tested round."""
+    values = learning_curves.means(record["curves"], score, record["test_sizes"] if by_size else None)
+    return dict(zip(record["curves"]["rounds"], values, strict=True))
 
 
 def _first(name: str, choice: Chosen) -> Record:

@@ -161,7 +161,7 @@ class _Short:
     @classmethod
     def of(cls, run_batch: PlannedBatch, steps: int, all_steps: int, root: Path | None) -> _Short:
         """Time the runs with ``steps`` local steps per round instead of ``all_steps``, without dropping settings."""
-        budget = replace(run_batch.runs[0].budget, rounds=ROUNDS, test_every=0)
+        budget = replace(run_batch.runs[0].budget, rounds=ROUNDS, test_every=0, patience=0)
         if steps < all_steps:
             budget = budget.working(steps=steps)
         runs = tuple(replace(run, budget=budget) for run in run_batch.runs)

@@ -73,7 +73,7 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyE
     """Return what is left to train of a study and its cost; this trains a few local steps."""
     if missing := _missing(study, root):
         runs = study.runs(study.methods)
-        return StudyEstimate(study.title, runs, runs, 0.0, None, 0, 0, 0, missing, tuple(notes(study)))
+        return StudyEstimate(study.title, runs, runs, 0.0, None, 0, 0, 0, missing, _notes(study))
     # Measured first, because loading data imports some of the libraries that start-up imports.
     start = calibration.start({method.data.name for method in study.methods.values()})
     records = store.records()
@@ -107,8 +107,14 @@ def estimate(study: StudySpec, store: Store, root: Path | None = None) -> StudyE
         memory=max((costs.of(name).memory for name in kinds), default=0),
         disk=sum(costs.of(name).record * len(each.runs) for name, members in kinds.items() for each in members),
         missing=(),
-        notes=tuple(notes(study)),
+        notes=_notes(study),
     )
+
+
+def _notes(study: StudySpec) -> tuple[str, ...]:
+    """Return the notes of the study, and whether the estimate is an upper bound."""
+    patient = any(each.budget.patience or "budget.patience" in each.axes for each in study.methods.values())
+    return (*notes(study), *["runs may stop early (patience), so times are upper bounds"] * patient)
 
 
 class _Costs:

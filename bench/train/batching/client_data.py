@@ -24,6 +24,13 @@ class ClientData:
     seeds: Sequence[int]
     validation: float  # share of the training samples held out, where the data set fixes no validation samples
 
+    def of(self, seeds: Sequence[int]) -> ClientData:
+        """Return the data of some of the seeds, by number."""
+        if list(seeds) == list(range(len(self.seeds))):
+            return self
+        federations, own = [self.federations[s] for s in seeds], [self.seeds[s] for s in seeds]
+        return ClientData(federations, self.pooled, own, self.validation)
+
     @cached_property
     def rows(self) -> Sequence[Sequence[Samples]]:
         """The samples of each seed's clients; seeds that share data share the objects."""

@@ -152,9 +152,9 @@ class Loop(Mapper):
     def at(self, grid: Grid, index: Index) -> Any:
         return grid[index]
 
-    def settings(self, grid: Grid, selected: Sequence[int]) -> Grid:
-        positions = {h: position for position, h in enumerate(selected)}
-        return {(positions[h], *rest): tree for (h, *rest), tree in grid.items() if h in positions}
+    def part(self, grid: Grid, settings: Sequence[int], seeds: Sequence[int]) -> Grid:
+        places = {(h, s): (row, column) for row, h in enumerate(settings) for column, s in enumerate(seeds)}
+        return {(*places[h, s], *rest): tree for (h, s, *rest), tree in grid.items() if (h, s) in places}
 
     def _call(self, name: str, hook: HookOf, over: str, index: Index, arguments: Any) -> Any:
         client = index[over.index("C")] if "C" in over else 0

@@ -141,13 +141,13 @@ class Mapper(ABC):
         """Return the tree at one index of a grid."""
 
     @abstractmethod
-    def settings(self, grid: Grid, selected: Sequence[int]) -> Grid:
-        """Return the part of a grid with axes "HS" or "HSC" that belongs to the selected settings."""
+    def part(self, grid: Grid, settings: Sequence[int], seeds: Sequence[int]) -> Grid:
+        """Return the part of a grid with axes "HS" or "HSC" that belongs to some settings and seeds, by position."""
 
-    def resized(self, settings: int) -> Self:
-        """Return a mapper for ``settings`` settings that shares the traces of this one."""
+    def resized(self, settings: int, seeds: int) -> Self:
+        """Return a mapper for as many settings and seeds that shares the traces of this one."""
         other = copy.copy(self)
-        other.sizes = {**self.sizes, "H": settings}
+        other.sizes = {**self.sizes, "H": settings, "S": seeds}
         return other
 
     def longest(self, name: str) -> Captured:

@@ -173,8 +173,8 @@ class Stack(Mapper):
     def at(self, grid: Grid, index: Index) -> Any:
         return pytree.tree_map(lambda leaf: leaf[index], grid)
 
-    def settings(self, grid: Grid, selected: Sequence[int]) -> Grid:
-        return pytree.tree_map(lambda leaf: leaf[list(selected)], grid)
+    def part(self, grid: Grid, settings: Sequence[int], seeds: Sequence[int]) -> Grid:
+        return pytree.tree_map(lambda leaf: leaf[torch.tensor(settings)[:, None], torch.tensor(seeds)], grid)
 
 
 def _model_inputs(source: SampleSource, x: Tensor) -> Tensor:

@@ -63,8 +63,17 @@ class TestFromRecords:
         assert named["title"] == "C (short profile)"
         rounds, runs = panels["test accuracy"]["APPLE"]
         assert (rounds, runs) == ([2, 4], [[pytest.approx(0.2), pytest.approx(0.7)]] * 2)
-        assert panels["validation loss"]["APPLE"] == (range(1, 5), [[0.9, 0.7, 0.6, None]] * 2)
+        assert panels["validation loss"]["APPLE"] == ([1, 2, 3, 4], [[0.9, 0.7, 0.6, None]] * 2)
         assert panels["test accuracy"]["APFL"] == ([], [])  # a run is missing
+
+    def test_curves_end_where_the_first_run_stopped(self, drawn, chosen, choice, tmp_path):
+        (whole, _) = chosen["apple"].records
+        first = {"rounds": [2, 3], "scores": {name: rows[:2] for name, rows in CURVES["scores"].items()}}
+        stopped = whole | {"curves": first, "aggregated": [0.8, 0.7, 0.7], "stopped": 3}
+        draw(curves_section(scores=["accuracy", "validation"]), chosen | {"apple": choice(whole, stopped)}, tmp_path)
+        panels = drawn[0][0][0]
+        assert panels["test accuracy"]["APPLE"] == ([2], [[pytest.approx(0.2)]] * 2)
+        assert panels["validation loss"]["APPLE"] == ([1, 2, 3], [[0.9, 0.7, 0.6], [0.8, 0.7, 0.7]])
 
     def test_curves_can_count_clients_by_test_samples(self, drawn, chosen, tmp_path):
         draw(curves_section(weights="test_size"), chosen, tmp_path)

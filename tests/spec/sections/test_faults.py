@@ -136,6 +136,17 @@ BAD = {
         'grid.lr = [0.1, 0.01]\nbudget.schedule = "cosine"\nsearch = { kind = "halving", trials = 4, first = 1 }',
         "methods.fedavg.budget.schedule: the cosine schedule depends on the number of rounds, which halving shortens",
     ),
+    "patience with halving": (
+        "grid.lr = [0.1, 0.01]",
+        'grid.lr = [0.1, 0.01]\nbudget.patience = 3\nsearch = { kind = "halving", trials = 4, first = 1 }',
+        "methods.fedavg.budget.patience: halving drops settings itself; leave patience out",
+    ),
+    "patience with the cosine schedule": (
+        "rounds = 15",
+        'rounds = 15\nschedule = "cosine"\npatience = 3',
+        "budget.patience: the cosine schedule depends on the number of rounds, which early stopping shortens",
+    ),
+    "negative patience": ("rounds = 15", "rounds = 15\npatience = -1", "budget.patience: expected a whole number"),
     "empty grid": ("mu = [1, 2, 3]", "mu = []", "methods.far.grid.mu: empty; give at least one"),
     "value twice": ("mu = [1, 2, 3]", "mu = [1, 2, 1.0]", "methods.far.grid.mu: 1.0 is given twice"),
     "value NaN": ("mu = [1, 2, 3]", "mu = [nan]", "methods.far.grid.mu[0]: expected a finite number"),

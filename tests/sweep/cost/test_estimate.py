@@ -113,14 +113,18 @@ GRID = run_batch(1, 2, 3, rates=(0.1, 0.2, 0.3))
     of(GRID, local_epochs=1),
     of(GRID, local_epochs=None, local_steps=4),
     of(GRID, test_every=3),
+    of(GRID, patience=1),
     of(GRID, "central"),
     of(GRID, rounds=1),
     of(run_batch(1), local_epochs=1),
-], ids=["longest rounds", "long rounds", "short rounds", "few", "curves", "pooled", "short", "alone"])  # fmt: skip
+], ids=[
+    "longest rounds", "long rounds", "short rounds", "few", "curves", "patience", "pooled", "short", "alone",
+])  # fmt: skip
 def test_the_estimated_cost_is_the_time_of_training(machine: Machine, wanted: PlannedBatch, path: str) -> None:
     machine.path = path
     found = calibration.cost(wanted, None)
     assert max(short.runs[0].budget.rounds for short in machine.trained) == calibration.ROUNDS
+    assert not any(short.runs[0].budget.patience for short in machine.trained)  # no timed training stops early
     assert found.seconds(wanted) == pytest.approx(machine.takes(wanted))
 
 
