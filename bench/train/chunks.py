@@ -29,8 +29,9 @@ class Chunk:
 
     def around(self, runs: Sequence[Run], rounds: int) -> Chunk:
         """Return the settings and the seeds that occur in some of its runs, with a budget of ``rounds`` rounds."""
-        rows = [place for place, setting in enumerate(self.settings) if any(h == setting for h, _ in runs)]
-        columns = [place for place, seed in enumerate(self.seeds) if any(s == seed for _, s in runs)]
+        occurring = {h for h, _ in runs}, {s for _, s in runs}
+        rows = [place for place, setting in enumerate(self.settings) if setting in occurring[0]]
+        columns = [place for place, seed in enumerate(self.seeds) if seed in occurring[1]]
         run_batch = self.rounds.run_batch.of(rows, columns, rounds)
         mapper = self.rounds.mapper.resized(len(rows), len(columns))
         settings, seeds = [self.settings[place] for place in rows], [self.seeds[place] for place in columns]
