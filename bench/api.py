@@ -245,7 +245,7 @@ class Result:
         If the personal model has several parts (APFL), the names of each part begin with ``v.`` or ``w.``; scalars
         (``alpha``) keep their names. Raise :class:`SpecError` for an unknown run, client or checkpoint.
         """
-        rounds, personal = self.trained.personal(run, client, self._rule(checkpoint))
+        rounds, personal = self.trained.personal(run, client, self._rule(run, checkpoint))
         model = rounds.run_batch.models[0 if rounds.run_batch.algorithm.pooled else client]
         if set(personal) == {"w"}:
             return model.state_dict(personal["w"])
@@ -271,8 +271,8 @@ class Result:
         state = model.state_dict(exchange.install(model.initial, shared))
         return state if exchange.everything else {name: state[name] for name in exchange.names}
 
-    def _rule(self, checkpoint: str) -> str:
-        kept = [rule for rule in self.rules if rule in self.trained.models[0][2].checkpoints]
+    def _rule(self, run: int, checkpoint: str) -> str:
+        kept = [rule for rule in self.rules if rule in self.trained.checkpoints(run)]
         if checkpoint not in kept:
             raise SpecError(f"no checkpoint {checkpoint!r}; this run has {', '.join(kept)}")
         return checkpoint

@@ -162,7 +162,7 @@ def shrunk(part: str, batches: Batches) -> tuple[np.ndarray, np.ndarray]:
     arrays = cache.prepared(
         "cifar10",
         inputs=batches.files,
-        code=[Path(module.__file__ or "") for module in (cifar, images)],
+        code=[Path(__file__), *(Path(module.__file__ or "") for module in (cifar, images))],
         layout={"x": ((count, 3, SIZE, SIZE), "uint8"), "y": ((count,), "int64")},
         fill=fill,
         options={"published": batches.origin != OTHER},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +37,10 @@ class TrainedRuns:
     outcomes: list[Outcome]
     models: Mapping[int, tuple[Rounds, Trained, int, int]]
     environments: list[dict[str, str]]
+
+    def checkpoints(self, run: int) -> Collection[str]:
+        """Return the checkpoint rules whose models one run has."""
+        return self._find(run)[1].checkpoints
 
     def personal(self, run: int, client: int, checkpoint: str) -> tuple[Rounds, dict[str, Any]]:
         """Return the personal model's tree of one run and client, with the rounds that trained it."""

@@ -292,7 +292,8 @@ def test_15_6_a_stopped_worker_is_stalled_at_once_until_it_is_continued_or_kille
 
         def finished(self, timeout):
             if "stopped" not in told:
-                os.kill(*stage.waiting(), signal.SIGSTOP)
+                (worker,) = stage.waiting()
+                os.kill(worker, signal.SIGSTOP)
             return super().finished(timeout)
 
     with Runner(lambda progress: Stopped(1, stage, progress), tell) as running:

@@ -66,7 +66,7 @@ def a_raw_file(room: Path) -> tuple[Path, Callable[[], object]]:
 
 def a_prepared_array(room: Path) -> tuple[Path, Callable[[], object]]:
     ask(room / "raw", Filler())
-    return next(room.glob("cache/prepared/toy-*/x.npy")), lambda: ask(room / "raw", Filler())
+    return next(room.glob("cache/prepared/toy/*/x.npy")), lambda: ask(room / "raw", Filler())
 
 
 def a_record(room: Path) -> tuple[Path, Callable[[], object]]:

@@ -25,16 +25,13 @@ def features(table: pd.DataFrame, sites: Sites, categorical: Sequence[str], *, f
     """
     training = np.concatenate([train for _, train, _ in sites])
     named = set(categorical)
-    worded = {
-        name: _one_hot(column, training, fill)
-        for name, column in table.items()
-        if name in named or _holds_words(column)
-    }
-    rest = [name for name in table if name not in worded]
+    with_words = {name for name, column in table.items() if name in named or _holds_words(column)}
+    rest = [name for name in table if name not in with_words]
+    measured = dict(zip(rest, _standardised(table[rest], sites, fill).T, strict=True))
+    worded = {name: _one_hot(table[name], training, fill) for name in table if name in with_words}
     width = len(rest) + sum(block.shape[1] for block in worded.values())
     if width > MAX_COLUMNS:
         raise DataError(f"{width:,} columns with a column for every word, expected at most {MAX_COLUMNS:,}; drop some")
-    measured = dict(zip(rest, _standardised(table[rest], sites, fill).T, strict=True))
     blocks = (worded[name] if name in worded else measured[name] for name in table)
     return np.column_stack([np.empty((len(table), 0)), *blocks]).astype(np.float32)
 

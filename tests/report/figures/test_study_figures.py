@@ -21,7 +21,8 @@ from bench.spec import (
 from bench.types import SilobenchError, SpecError
 
 METHODS = ("FedAvg", "Local", "APPLE")
-CURVES = {"rounds": [2, 4], "scores": {"accuracy": [[0.1, 0.3], [0.5, 0.9]]}}
+SCORES = {"accuracy": [[0.1, 0.3], [0.5, 0.9]]}
+CURVES = {"rounds": [2, 4], "scores": SCORES}
 P = [[[0.5, -0.5], [0.2, 0.8]], [[0.6, 0.4], [0.1, 0.9]], [[0.7, 0.3], [0.0, 1.0]]]
 
 
@@ -68,7 +69,7 @@ class TestFromRecords:
 
     def test_curves_end_where_the_first_run_stopped(self, drawn, chosen, choice, tmp_path):
         (whole, _) = chosen["apple"].records
-        first = {"rounds": [2, 3], "scores": {name: rows[:2] for name, rows in CURVES["scores"].items()}}
+        first = {"rounds": [2, 3], "scores": {name: rows[:2] for name, rows in SCORES.items()}}
         stopped = whole | {"curves": first, "aggregated": [0.8, 0.7, 0.7], "stopped": 3}
         draw(curves_section(scores=["accuracy", "validation"]), chosen | {"apple": choice(whole, stopped)}, tmp_path)
         panels = drawn[0][0][0]
