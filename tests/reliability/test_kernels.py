@@ -122,6 +122,7 @@ def test_15_1_a_damaged_kernel_is_compiled_again(cache: Path, monkeypatch: pytes
         assert file.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_15_1_exchanged_kernels_are_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digests = native.in_use()
     one, other = cache.glob("*.so")
@@ -221,6 +222,7 @@ def test_15_1_our_own_cache_is_private_under_any_umask(
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_15_1_options_of_a_compiler_leave_nothing_to_later_runs(
     cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

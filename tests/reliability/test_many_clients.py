@@ -73,7 +73,9 @@ def test_16_1_choosing_the_path_costs_the_same_for_any_number_of_runs_and_client
     assert many <= 1.01 * few
 
 
-@pytest.mark.parametrize("sigma", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize(
+    "sigma", [pytest.param(0.5, marks=pytest.mark.slow), 1.0, pytest.param(1.5, marks=pytest.mark.slow)]
+)
 def test_16_1_log_normal_clients_are_padded_by_a_quarter_at_most(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[PackedSteps] = []
     of = LocalSteps.of

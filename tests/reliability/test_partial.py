@@ -287,6 +287,7 @@ def test_15_4_a_study_that_cannot_be_read_is_left_out_of_the_report(digits, silo
     assert (digits / "report/digits.html").read_text().count('<li><a href="mine.html">mine</a></li>') == 1
 
 
+@pytest.mark.slow
 def test_15_4_a_published_report_with_a_damaged_record_keeps_the_committed_tables(silobench, tmp_path, monkeypatch):
     published = Path(__file__).parents[2] / "results" / "published"
     mine = tmp_path / "results" / "published" / "player" / "cifar10-jpeg"

@@ -24,9 +24,8 @@ def speed(monkeypatch: pytest.MonkeyPatch):
     sys.modules.pop("client_speed")
 
 
-@pytest.mark.parametrize(
-    "algorithm", ["fedper", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fedavg", "scaffold", "ditto"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["fedper", "fedavg", "scaffold", "ditto"])
 def test_an_algorithm_is_timed_against_its_plain_loop(speed, monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
     line = speed.measure(algorithm, 1000)
     assert (line.algorithm, line.clients, line.path) == (algorithm, 1000, "stack")

@@ -83,6 +83,7 @@ def test_a_stopped_run_equals_a_shorter_run(algorithm: str, path: ExecutionPath)
     dataclasses.replace(BUDGET, patience=PATIENCE),
     Budget(rounds=7, local_epochs=1, batches=2, draws="torch", patience=PATIENCE),
 ], ids=["keyed", "torch"])  # fmt: skip
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["loop", "stack"])
 def test_seeds_with_data_of_their_own_stop_alone(path: ExecutionPath, budget: Budget) -> None:
     data = [federation(sizes=sizes) for sizes in ((23, 11, 6), (20, 14, 9), (15, 15, 15))]
@@ -152,8 +153,8 @@ def test_a_setting_leaves_a_stack_when_all_its_runs_have_stopped(monkeypatch: py
 
 
 @pytest.mark.parametrize(("path", "at"), [
-    ("loop", 4), ("stack", 3),
-    *(pytest.param(*each, marks=pytest.mark.slow) for each in (("loop", 9), ("stack", 2), ("stack", 5), ("stack", 9))),
+    ("loop", 4),
+    *(pytest.param(*each, marks=pytest.mark.slow) for each in (("loop", 9), *(("stack", at) for at in (2, 3, 5, 9)))),
 ])  # fmt: skip
 def test_a_resumed_run_batch_equals_an_uninterrupted_one(
     path: ExecutionPath, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -164,7 +164,9 @@ def test_every_algorithm_has_schedules(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["stack", "loop"])
-@pytest.mark.parametrize("budget", [BUDGET, TORCH_DRAWS], ids=["keyed", "torch"])
+@pytest.mark.parametrize("budget", [
+    pytest.param(BUDGET, id="keyed"), pytest.param(TORCH_DRAWS, id="torch", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_limits_are_the_constant_learning_rate(budget: Budget, path: ExecutionPath) -> None:
     expected = train("fedavg", budget, path, lr=0.05)
     limits: list[tuple[Any, dict[str, float]]] = [
