@@ -29,7 +29,6 @@ def speed(monkeypatch: pytest.MonkeyPatch):
 def test_an_algorithm_is_timed_against_its_plain_loop(speed, monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
     line = speed.measure(algorithm, 1000)
     assert (line.algorithm, line.clients, line.path) == (algorithm, 1000, "stack")
-    assert min(line.plain, line.silobench, line.fixed) > 0
     monkeypatch.setattr(speed, "AGREEMENT", -1.0)
     with pytest.raises(SilobenchError, match="validation losses of silobench and the plain loop differ by"):
         speed.measure(algorithm, 10)
